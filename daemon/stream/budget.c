@@ -46,6 +46,11 @@ int64_t budget_reading_ns(const struct budget_streams *streams, uint8_t priority
     return spent_ns < above_ns / SHARE_ABOVE ? above_ns / SHARE_ABOVE - spent_ns : 0;
 }
 
+bool budget_is_above(const struct budget_streams *streams, uint8_t priority)
+{
+    return streams->above_ns[priority + 1] != INT64_MAX;
+}
+
 struct budget budget_of(const struct budget_streams *streams, const struct budget_request *request,
                         int64_t alone_ns, uint32_t depth)
 {

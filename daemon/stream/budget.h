@@ -1,14 +1,16 @@
 /*
  * Budget: how long the device, or the loop with reading, may be busy with one stream while others
- * wait. Kernels are
- * not preempted, so a block that comes meanwhile waits for all that the device has begun and for
- * what is queued behind that. What a stream may put there is therefore
+ * wait. Kernels are not preempted, so a block that comes meanwhile waits for all that the device
+ * has begun and for what is queued behind that. What a stream may put there is therefore
  *
  *   - half the shortest block period of the other live streams, in batches of which `depth` fit;
  *   - in overload, for streams that fall behind, a sixteenth of the shortest block period of the
- * live streams of higher priority, in one batch. A block of those waits for one such batch, and may
- *     have to share its own with blocks that take as long: an eighth of its period at most;
+ *     live streams of higher priority, in one batch. A block of those waits for one such batch, and
+ *     may have to share its own with blocks that take as long: an eighth of its period at most;
  *   - `alone_ns` a batch where there is no other live stream.
+ *
+ * A block that takes longer goes to an idle device. Where live streams of higher priority could
+ * need it meanwhile, the block goes in parts of one batch's budget, and theirs overtake it.
  *
  * Pure figures: no clock, no stream, no device. LOOP; nothing here allocates.
  */
@@ -49,6 +51,9 @@ void budget_end(struct budget_streams *streams);
  * for `spent_ns` already: a sixteenth of the shortest block period of higher priorities in all;
  * INT64_MAX: there is none. */
 int64_t budget_reading_ns(const struct budget_streams *streams, uint8_t priority, int64_t spent_ns);
+
+/* Whether there is a stream of higher priority than this. */
+bool budget_is_above(const struct budget_streams *streams, uint8_t priority);
 
 /* Whose budget. */
 struct budget_request {

@@ -305,8 +305,8 @@ static void measure_load(struct stream *s, const struct flight *flight, const st
     for (uint32_t i = 0; i < batch->count; i++)
         blocks += batch->items[i].blocks + batch->items[i].rebuild;
     double share = (flight->mixed ? 2 : 1) * flight->blocks / blocks;
-    double load = share * (double)(batch->completed_ns - batch->started_ns) /
-                  ((double)flight->blocks * s->period_ns);
+    const int64_t taken_ns = batch->completed_ns - batch->started_ns - batch->overtaken_ns;
+    double load = share * (double)taken_ns / ((double)flight->blocks * s->period_ns);
     s->load += (load - s->load) * 0.05;
     if (load > s->stats.load_worst)
         s->stats.load_worst = load;

@@ -25,8 +25,6 @@ static const int64_t alone_budget_ns = 20 * NS_PER_MS, alone_one_core_ns = 1 * N
 /* Where nothing was completed for so long, and for four times what the work should have taken, the
  * device or this thread stood still. */
 static const int64_t standstill_ns = 200 * NS_PER_MS;
-/* Batches in flight at most (engine_options.batches). */
-enum { IN_FLIGHT_MAX = 16 };
 
 struct scheduler_bell {
     uv_async_t async;
@@ -43,11 +41,11 @@ struct scheduler {
     uint32_t depth;   /* batches submitted at once: one computes while the next is queued */
     int64_t alone_ns; /* the most that a batch takes when no stream waits for another */
     struct budget_streams live;
-    int64_t read_ns; /* in this turn of the loop, for streams that others wait for */
-    int64_t costs_ns[IN_FLIGHT_MAX]; /* expected, of the batches in flight, oldest first */
-    int64_t busy_ns;                 /* their sum */
-    uint32_t costs;
-    int64_t moved_ns; /* when a batch was completed last, or nothing was in flight */
+    int64_t read_ns;            /* in this turn of the loop, for streams that others wait for */
+    int64_t busy_ns;            /* expected, of the batches in flight but the one in parts */
+    const struct batch *parted; /* the one in parts, which the others overtake; NULL: none … */
+    const struct stream *parted_of; /* … and its stream */
+    int64_t moved_ns;               /* when a batch was completed last, or nothing was in flight */
     bool dirty;
     uv_check_t check; /* end of the loop iteration: everything that came is in the rings */
     uv_idle_t idle;   /* keeps the iteration going when dirty was set outside of polling, or until
@@ -124,18 +122,26 @@ static void check_stall(struct scheduler *scheduler)
 
 /* ---- what is in flight ------------------------------------------------------------------- */
 
-static void note_submitted(struct scheduler *scheduler, int64_t cost_ns)
+static void note_submitted(struct scheduler *scheduler, const struct batch *batch)
 {
-    assert(scheduler->costs < IN_FLIGHT_MAX);
-    scheduler->costs_ns[scheduler->costs++] = cost_ns;
-    scheduler->busy_ns += cost_ns;
+    if (batch->part_ns > 0)
+        scheduler->parted = batch;
+    else
+        scheduler->busy_ns += batch->cost_ns;
 }
 
-static void note_completed(struct scheduler *scheduler)
+static void note_completed(struct scheduler *scheduler, const struct batch *batch)
 {
-    scheduler->busy_ns -= scheduler->costs_ns[0];
-    memmove(&scheduler->costs_ns[0], &scheduler->costs_ns[1],
-            --scheduler->costs * sizeof scheduler->costs_ns[0]);
+    if (batch == scheduler->parted)
+        scheduler->parted = NULL;
+    else
+        scheduler->busy_ns -= batch->cost_ns;
+}
+
+/* Batches in flight, not counting the one in parts: it keeps no other waiting. */
+static uint32_t in_flight(const struct scheduler *scheduler)
+{
+    return engine_in_flight(scheduler->engine) - (scheduler->parted != NULL);
 }
 
 /* What waits while the device or this thread stands still waits for no other stream. */
@@ -166,7 +172,8 @@ static bool is_lost(struct scheduler *scheduler)
 
 static bool take_completed(struct scheduler *scheduler)
 {
-    const int64_t expected_ns = scheduler->busy_ns;
+    const int64_t expected_ns =
+        scheduler->busy_ns + (scheduler->parted != NULL ? scheduler->parted->cost_ns : 0);
     bool any = false;
     struct batch *batch;
     while ((batch = engine_completed(scheduler->engine)) != NULL) {
@@ -180,8 +187,8 @@ static bool take_completed(struct scheduler *scheduler)
             if (batch->items[i].owner != NULL)
                 stream_complete(batch->items[i].owner, batch, &batch->items[i]);
         }
+        note_completed(scheduler, batch);
         engine_batch_release(scheduler->engine, batch);
-        note_completed(scheduler);
         any = true;
     }
     if (!any)
@@ -213,39 +220,68 @@ static struct budget budget_for(const struct scheduler *scheduler,
     return budget_of(&scheduler->live, request, scheduler->alone_ns, scheduler->depth);
 }
 
+/* Whether blocks of the stream may be submitted now: while a batch in parts is in flight, only
+ * those that may overtake it. */
+static bool may_submit(const struct scheduler *scheduler, const struct stream *stream)
+{
+    const struct stream *of = scheduler->parted_of;
+    return scheduler->parted == NULL || (stream != of && stream_is_live(stream) &&
+                                         stream_priority(stream) > stream_priority(of));
+}
+
 /* What waits, in the order in which it is to be computed; how many streams that is. */
 static uint32_t order_work(struct scheduler *scheduler)
 {
     const int64_t now_ns = clock_monotonic_ns();
     uint32_t count = 0;
     for (int i = 0; i < scheduler->count; i++) {
-        if (stream_work(scheduler->streams[i], now_ns, &scheduler->work[count]))
+        if (may_submit(scheduler, scheduler->streams[i]) &&
+            stream_work(scheduler->streams[i], now_ns, &scheduler->work[count]))
             scheduler->work[count++].owner = (uint32_t)i;
     }
     /* A batch is complete when all of it is. */
     const struct budget_request anybody = {.owner = UINT32_MAX};
     const struct budget any = budget_for(scheduler, &anybody);
-    overload_order(scheduler->work, count, now_ns, scheduler->busy_ns + any.batch_ns);
+    const int64_t part_ns = scheduler->parted != NULL ? scheduler->parted->part_ns : 0;
+    overload_order(scheduler->work, count, now_ns, scheduler->busy_ns + part_ns + any.batch_ns);
     return count;
+}
+
+static struct budget budget_of_work(const struct scheduler *scheduler,
+                                    const struct overload_work *work)
+{
+    const struct budget_request request = {work->owner, work->priority, !work->kept};
+    return budget_for(scheduler, &request);
 }
 
 /* What a batch that has taken so much may still take of this stream [ns]. */
 static int64_t room_for(const struct scheduler *scheduler, const struct overload_work *work,
                         int64_t taken_ns)
 {
-    const struct budget_request request = {work->owner, work->priority, !work->kept};
-    const struct budget budget = budget_for(scheduler, &request);
+    const struct budget budget = budget_of_work(scheduler, work);
     const int64_t free_ns = budget.total_ns - scheduler->busy_ns;
     return (free_ns < budget.batch_ns ? free_ns : budget.batch_ns) - taken_ns;
+}
+
+/* A batch of one stream that takes longer than it may goes in parts, where streams of higher
+ * priority may need the device meanwhile. */
+static void choose_parts(struct scheduler *scheduler, struct batch *batch,
+                         const struct overload_work *work)
+{
+    const int64_t most_ns = budget_of_work(scheduler, work).batch_ns;
+    if (batch->cost_ns <= most_ns || !budget_is_above(&scheduler->live, work->priority))
+        return;
+    batch->part_ns = most_ns;
+    scheduler->parted_of = scheduler->streams[work->owner];
 }
 
 static bool submit_one(struct scheduler *scheduler)
 {
     /* A stream goes into a batch once, and filling changes nothing for the others. */
     const uint32_t waiting = order_work(scheduler);
-    const bool idle = scheduler->busy_ns == 0;
-    /* A block that takes longer than it may waits until the device is idle, so that others wait for
-     * one of its kind, not for two. */
+    const bool idle = in_flight(scheduler) == 0;
+    /* A block that takes longer than it may waits until the device is idle, or computes only what
+     * may be overtaken: so others wait for one of its kind, not for two. */
     if (waiting == 0 ||
         (!idle && scheduler->work[0].block_ns > room_for(scheduler, &scheduler->work[0], 0)))
         return false;
@@ -265,8 +301,10 @@ static bool submit_one(struct scheduler *scheduler)
         engine_batch_release(scheduler->engine, batch);
         return false;
     }
+    if (idle && scheduler->parted == NULL)
+        choose_parts(scheduler, batch, &scheduler->work[0]);
     engine_submit(scheduler->engine, batch);
-    note_submitted(scheduler, taken_ns);
+    note_submitted(scheduler, batch);
     return true;
 }
 
@@ -275,7 +313,7 @@ static bool has_room(const struct scheduler *scheduler)
 {
     const struct budget_request anybody = {.owner = UINT32_MAX};
     const struct budget any = budget_for(scheduler, &anybody);
-    return engine_in_flight(scheduler->engine) < scheduler->depth ||
+    return in_flight(scheduler) < scheduler->depth ||
            (engine_takes_batch(scheduler->engine) &&
             scheduler->busy_ns + any.batch_ns <= any.total_ns);
 }
@@ -404,8 +442,8 @@ static void use_engine(struct scheduler *scheduler, struct engine *engine)
     scheduler->alone_ns = scheduler_alone_ns(engine_device(engine));
     scheduler->lost_told = false;
     stall_reset(&scheduler->stall);
-    scheduler->costs = 0;
     scheduler->busy_ns = 0;
+    scheduler->parted = NULL;
 }
 
 void scheduler_take_engine(struct scheduler *scheduler, struct engine *engine)

@@ -3,7 +3,14 @@
  * batches back to their streams. It decides what a batch holds when it closes the batch: streams in
  * the order of overload.h, while the expected device time of everything queued stays within the
  * stream's budget (budget.h): kernels are not preempted, so that limit keeps a saturating stream
- * from making a modest one late. Runs once per loop iteration that brought packets or results; owns
+ * from making a modest one late.
+ *
+ * A block that takes longer than its budget waits until the device is idle and, where live streams
+ * of higher priority exist, goes there in parts (engine_submit). Until it is back only their blocks
+ * are submitted; these overtake it, and may come back before it. A stream's own batches are
+ * never out of order: none of its priority or below is submitted meanwhile.
+ *
+ * Runs once per loop iteration that brought packets or results; owns
  * the one timerfd for reorder windows and idle flushes.
  *
  * Loop thread; allocates, locks and logs only when streams come and go.

@@ -5,8 +5,6 @@
  *
  * takes: 1 s CPU in 2 s
  */
-#include <pthread.h>
-#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,57 +20,9 @@
 #include "core/clock.h"
 #include "tests/support/engine_group.h"
 #include "tests/support/engine_seams.h"
+#include "tests/support/launch_log.h"
 
 enum { HOP = 64, BLOCKS = 16, CHANNELS = 8, LAUNCHES_MAX = 64 };
-
-/* ---- what the device thread launches ------------------------------------------------------- */
-
-/* The kernels in the order of their launches. At launch number `hold` the device thread waits. */
-static struct {
-    const void *kernels[LAUNCHES_MAX];
-    uint32_t count, hold;
-    sem_t reached, go;
-} launched;
-
-/* Launches before a batch's own: on a device with memory of its own, that of its rows. */
-static uint32_t ahead(void)
-{
-    return engine_seams.mirrored;
-}
-
-static void note_launch(const void *kernel)
-{
-    assert_true(launched.count < LAUNCHES_MAX);
-    launched.kernels[launched.count++] = kernel;
-    if (launched.count != launched.hold)
-        return;
-    sem_post(&launched.reached);
-    sem_wait(&launched.go);
-}
-
-static void follow_launches(uint32_t hold)
-{
-    launched.count = 0;
-    launched.hold = hold;
-    sem_init(&launched.reached, 0, 0);
-    sem_init(&launched.go, 0, 0);
-    engine_seams.launching = note_launch;
-}
-
-/* Launches so far of the first batch's kernel; *other_at: the number of the first one that is
- * another batch's, counted from that batch's first, from 1; 0: there was none. */
-static uint32_t launches(uint32_t *other_at)
-{
-    const void *own = launched.kernels[ahead()];
-    uint32_t count = 0;
-    *other_at = 0;
-    for (uint32_t i = ahead(); i < launched.count; i++) {
-        count += launched.kernels[i] == own;
-        if (launched.kernels[i] != own && *other_at == 0)
-            *other_at = i + 1 - ahead();
-    }
-    return count;
-}
 
 /* ---- a stream of blocks ---------------------------------------------------------------------- */
 
@@ -148,11 +98,11 @@ static uint32_t count_parts(struct scene *scene, uint32_t blocks, int64_t parts)
 {
     uint32_t other;
     harness_set_cost(scene->plan.plan, NS_PER_MS);
-    follow_launches(0);
+    launches_follow(0);
     struct batch *batch = submit(engine, scene, 0, blocks, parts);
     assert_ptr_equal(harness_wait(engine), batch);
-    const uint32_t count = launches(&other);
-    engine_seams.launching = NULL;
+    const uint32_t count = launches_of_first(&other);
+    launches_forget();
     expect_whole(scene, batch);
     engine_batch_release(engine, batch);
     return count;
@@ -189,30 +139,29 @@ static void others_overtake_between_two_parts(void **state)
     scene_open(engine, &brief, "direct", 1, 9);
     harness_set_cost(lengthy.plan.plan, NS_PER_MS);
     int64_t given_ns;
-    follow_launches(ahead() + 1);
+    launches_follow(launches_ahead() + 1);
     struct batch *parted = submit(engine, &lengthy, 3, 1, CHANNELS);
-    sem_wait(&launched.reached);
+    launches_await();
     const uint64_t first = engine_oldest(engine, &given_ns);
-    launched.hold = ahead() + 3;
-    sem_post(&launched.go);
-    sem_wait(&launched.reached);
+    launches_go(launches_ahead() + 3);
+    launches_await();
     /* Two parts are complete: that is progress, and the time of the next one begins. */
     assert_int_equal(engine_oldest(engine, &given_ns), first + 2);
     struct batch *overtaking[2];
     for (uint32_t i = 0; i < 2; i++)
         overtaking[i] = submit(engine, &brief, 5 + i, 1, 0);
     assert_int_equal(engine_in_flight(engine), 3);
-    sem_post(&launched.go);
+    launches_go(0);
     struct batch *done[3];
     for (int i = 0; i < 3; i++)
         done[i] = harness_wait(engine);
     assert_int_equal(engine_in_flight(engine), 0);
     uint32_t other_at;
-    assert_int_equal(launches(&other_at), CHANNELS);
+    assert_int_equal(launches_of_first(&other_at), CHANNELS);
     assert_int_equal(other_at, 4); /* behind the part that was being launched */
-    assert_int_equal(launched.count, CHANNELS + 2 + 3 * ahead());
+    assert_int_equal(launches_count(), CHANNELS + 2 + 3 * launches_ahead());
     assert_int_equal(engine_oldest(engine, &given_ns), 0);
-    engine_seams.launching = NULL;
+    launches_forget();
     /* Among themselves those that overtake keep their order. */
     int at[2] = {-1, -1};
     for (int i = 0; i < 3; i++)
@@ -238,7 +187,7 @@ static void a_part_fails(bool refused)
     struct scene lengthy, brief;
     scene_open(engine, &lengthy, "partitioned", CHANNELS, 1000); /* it keeps a delay line */
     scene_open(engine, &brief, "direct", 1, 9);
-    for (uint32_t n = 1; n <= CHANNELS + (refused ? ahead() : 0); n++) {
+    for (uint32_t n = 1; n <= CHANNELS + (refused ? launches_ahead() : 0); n++) {
         harness_set_cost(lengthy.plan.plan, NS_PER_MS);
         if (refused)
             engine_seams.refused_launch = n;
@@ -285,9 +234,9 @@ static void an_engine_is_left_with_parts(void **state)
     scene_open(lost, &lengthy, "local", CHANNELS, 129);
     scene_open(lost, &brief, "direct", 1, 9);
     harness_set_cost(lengthy.plan.plan, NS_PER_MS);
-    follow_launches(3);
+    launches_follow(launches_ahead() + 3);
     submit(lost, &lengthy, 3, 1, CHANNELS);
-    sem_wait(&launched.reached);
+    launches_await();
     submit(lost, &brief, 5, 1, 0);
     engine_declare_lost(lost, ENGINE_LOSS_STALLED, "a test");
     engine_abandon(lost);
@@ -298,14 +247,14 @@ static void an_engine_is_left_with_parts(void **state)
     engine_close(lost);
     engines_reclaim();
     assert_int_equal(engines_abandoned(), before + 1);
-    sem_post(&launched.go);
+    launches_go(0);
     const int64_t deadline_ns = clock_monotonic_ns() + 60 * NS_PER_SECOND;
     while (engines_abandoned() > before && clock_monotonic_ns() < deadline_ns) {
         engines_reclaim();
         usleep(1000);
     }
     assert_int_equal(engines_abandoned(), before);
-    engine_seams.launching = NULL;
+    launches_forget();
     engines_forget();
 }
 

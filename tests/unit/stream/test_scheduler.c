@@ -27,8 +27,7 @@
 #include "io/net/rtp_sink_options.h"
 #include "io/sinks.h"
 #include "io/sources.h"
-#include "stream/scheduler.h"
-#include "tests/support/engine_harness.h"
+#include "tests/support/house.h"
 
 /* ---- what the loop thread must not do ---------------------------------------------------- */
 
@@ -83,229 +82,6 @@ int pthread_mutex_lock(pthread_mutex_t *mutex)
 }
 #endif
 
-/* ---- a loop with an engine --------------------------------------------------------------- */
-
-struct house {
-    uv_loop_t loop;
-    struct scheduler_bell *doorbell;
-    struct engine *engine;
-    struct scheduler *scheduler;
-};
-
-/* `depth`: as engine_options.depth. */
-static void house_open_deep(struct house *house, uint32_t depth)
-{
-    struct problem problem;
-    assert_int_equal(uv_loop_init(&house->loop), 0);
-    assert_int_equal(scheduler_bell_open(&house->loop, &house->doorbell), 0);
-    const char *device = getenv("CONVOLVD_TEST_DEVICE");
-    const struct engine_options options = {
-        .device = device != NULL ? device : "cpu",
-        .depth = depth,
-        .wake = scheduler_bell_ring,
-        .wake_context = house->doorbell,
-    };
-    if (engine_open(&options, &house->engine, &problem) != 0)
-        fail_msg("%s", problem.text);
-    if (scheduler_open(&house->loop, house->engine, house->doorbell, &house->scheduler, &problem) !=
-        0)
-        fail_msg("%s", problem.text);
-}
-
-static void house_open(struct house *house)
-{
-    house_open_deep(house, 0);
-}
-
-static void house_close(struct house *house)
-{
-    scheduler_close(house->scheduler);
-    scheduler_bell_close(house->doorbell);
-    uv_run(&house->loop, UV_RUN_DEFAULT);
-    assert_int_equal(uv_loop_close(&house->loop), 0);
-    engine_close(house->engine);
-}
-
-/* ---- a stream fed with seeded noise, as fast as it takes it or at its rate --------------- */
-
-struct feed {
-    struct house *house;
-    struct stream *stream;
-    struct plan *plan;
-    uint32_t channels, frame_bytes, chunk;
-    uint32_t ahead;         /* blocks that the ring holds beyond what is due at once; 0: 6 */
-    uint64_t frames, total; /* put; to put */
-    double rate_hz;
-    bool live;
-    uv_idle_t idle;
-    uv_timer_t timer;
-    int64_t begun_ns;
-    float *noise;
-    float *got; /* [total + taps][channels] when kept */
-    uint64_t delivered;
-    struct plan *retired;
-    void (*each)(struct feed *feed, const struct result *result);
-};
-
-enum { NOISE_FRAMES = 4096 };
-
-static struct plan *make_plan(struct house *house, uint32_t channels, uint32_t hop, uint32_t taps,
-                              uint32_t blocks_max, uint64_t seed)
-{
-    struct random_state random = {seed};
-    struct taps *set;
-    struct problem problem;
-    assert_int_equal(taps_create(taps, false, &set, &problem), 0);
-    for (uint32_t k = 0; k < taps; k++)
-        set->re[k] = random_normal(&random) / sqrt(taps);
-    struct channel_scale *scales = calloc(channels, sizeof *scales);
-    struct edge *edges = calloc(channels, sizeof *edges);
-    enum output_form *outputs = calloc(channels, sizeof *outputs);
-    for (uint32_t c = 0; c < channels; c++) {
-        scales[c].full_scale = 1.0;
-        edges[c] = (struct edge){(uint16_t)c, (uint16_t)c, 0, 1.0f};
-        outputs[c] = OUTPUT_REAL;
-    }
-    const struct taps *sets[] = {set};
-    const struct plan_spec spec = {
-        .inputs = channels,
-        .format = {SAMPLE_FLOAT, 4, 32, false, false},
-        .scales = scales,
-        .taps = sets,
-        .taps_count = 1,
-        .edges = edges,
-        .edge_count = channels,
-        .outputs = outputs,
-        .outputs_count = channels,
-        .hop = hop,
-        .blocks_max = blocks_max,
-    };
-    struct plan *plan;
-    if (plan_prepare(house->engine, &spec, &plan, &problem) != 0)
-        fail_msg("%s", problem.text);
-    taps_free(set);
-    free(scales);
-    free(edges);
-    free(outputs);
-    return plan;
-}
-
-static void take(void *context, const struct result *result)
-{
-    struct feed *feed = context;
-    if (feed->got != NULL && result->epoch == 0)
-        memcpy(feed->got + result->first_frame * feed->channels, result->samples,
-               (size_t)result->frames * feed->channels * sizeof(float));
-    feed->delivered += result->frames;
-    if (feed->each != NULL)
-        feed->each(feed, result);
-}
-
-static void feed_put(struct feed *feed, uint32_t frames)
-{
-    /* The signal is the noise over and over: any frame's value follows from its number. */
-    uint32_t at = (uint32_t)(feed->frames % NOISE_FRAMES);
-    if (frames > NOISE_FRAMES - at)
-        frames = NOISE_FRAMES - at;
-    int64_t now_ns = clock_monotonic_ns();
-    const struct packet packet = {
-        .first_frame = feed->frames,
-        .frames = frames,
-        .payload = (const uint8_t *)(feed->noise + (size_t)at * feed->channels),
-        .receive_ns = now_ns,
-        .receive_realtime_ns = now_ns,
-    };
-    assert_int_equal(stream_put(feed->stream, &packet), VERDICT_ACCEPTED);
-    feed->frames += frames;
-    scheduler_kick(feed->house->scheduler);
-}
-
-static void on_idle(uv_idle_t *idle)
-{
-    struct feed *feed = idle->data;
-    uint64_t room = stream_room(feed->stream);
-    uint64_t left = feed->total - feed->frames;
-    uint64_t frames = room < left ? room : left;
-    if (frames > feed->chunk)
-        frames = feed->chunk;
-    if (frames > 0)
-        feed_put(feed, (uint32_t)frames);
-    if (feed->frames == feed->total) {
-        uv_idle_stop(idle);
-        stream_end(feed->stream);
-        scheduler_kick(feed->house->scheduler);
-    }
-}
-
-static void on_time(uv_timer_t *timer)
-{
-    struct feed *feed = timer->data;
-    uint64_t due =
-        (uint64_t)((double)(clock_monotonic_ns() - feed->begun_ns) * feed->rate_hz / 1e9);
-    if (due > feed->total)
-        due = feed->total;
-    while (feed->frames < due)
-        feed_put(feed,
-                 (uint32_t)(due - feed->frames < feed->chunk ? due - feed->frames : feed->chunk));
-    if (feed->frames == feed->total) {
-        uv_timer_stop(timer);
-        stream_end(feed->stream);
-        scheduler_kick(feed->house->scheduler);
-    }
-}
-
-static void feed_open(struct feed *feed, struct house *house, const char *name)
-{
-    struct random_state random = {4711 + feed->channels};
-    struct problem problem;
-    feed->house = house;
-    feed->frame_bytes = feed->channels * 4;
-    feed->noise = malloc((size_t)NOISE_FRAMES * feed->frame_bytes);
-    for (uint32_t i = 0; i < NOISE_FRAMES * feed->channels; i++)
-        feed->noise[i] = (float)random_normal(&random);
-    const struct stream_options options = {
-        .name = name,
-        .rate_hz = feed->rate_hz,
-        .channels = feed->channels,
-        .format = {SAMPLE_FLOAT, 4, 32, false, false},
-        .frame_bytes = feed->frame_bytes,
-        .live = feed->live,
-        .tail = true,
-        .reorder_ns = 0,
-        .blocks_in_flight = feed->ahead != 0 ? feed->ahead : 6,
-    };
-    if (stream_open(house->engine, &options, feed->plan, &feed->stream, &problem) != 0)
-        fail_msg("%s", problem.text);
-    const struct result_port port = {.context = feed, .put = take};
-    assert_int_equal(stream_add_port(feed->stream, &port), 0);
-    assert_int_equal(scheduler_add(house->scheduler, feed->stream), 0);
-    uv_idle_init(&house->loop, &feed->idle);
-    uv_timer_init(&house->loop, &feed->timer);
-    feed->idle.data = feed->timer.data = feed;
-    feed->begun_ns = clock_monotonic_ns();
-    if (feed->live)
-        uv_timer_start(&feed->timer, on_time, 1, 1);
-    else
-        uv_idle_start(&feed->idle, on_idle);
-}
-
-static bool feed_done(const struct feed *feed)
-{
-    return feed->frames == feed->total && stream_drained(feed->stream);
-}
-
-static void feed_close(struct feed *feed)
-{
-    assert_true(feed_done(feed));
-    scheduler_remove(feed->house->scheduler, feed->stream);
-    stream_close(feed->stream);
-    plan_close(feed->plan);
-    uv_close((uv_handle_t *)&feed->idle, NULL);
-    uv_close((uv_handle_t *)&feed->timer, NULL);
-    uv_run(&feed->house->loop, UV_RUN_NOWAIT);
-    free(feed->noise);
-}
-
 /* ---- one stream does not notice another -------------------------------------------------- */
 
 enum { A_CHANNELS = 3, A_FRAMES = 300000, A_TAPS = 700 };
@@ -328,8 +104,8 @@ static void on_retired(void *context, struct plan *old)
 static void prepare_b(uv_work_t *work)
 {
     struct visit *visit = work->data;
-    visit->b.plan = make_plan(&visit->house, 5, 256, 301, 16, 7);
-    visit->b_next = make_plan(&visit->house, 5, 256, 301, 16, 8);
+    visit->b.plan = house_plan(visit->house.engine, NULL, 5, 256, 301, 16, 7);
+    visit->b_next = house_plan(visit->house.engine, NULL, 5, 256, 301, 16, 8);
 }
 
 static void start_b(uv_work_t *work, int status)
@@ -386,7 +162,7 @@ static float *run_a(int visitors)
     a->chunk = 1000;
     a->total = A_FRAMES;
     a->got = calloc((A_FRAMES + A_TAPS) * A_CHANNELS, sizeof(float));
-    a->plan = make_plan(&visit->house, A_CHANNELS, 512, A_TAPS, 16, 3);
+    a->plan = house_plan(visit->house.engine, NULL, A_CHANNELS, 512, A_TAPS, 16, 3);
     feed_open(a, &visit->house, "a");
     visit->work.data = visit;
     while (!feed_done(a) || visit->visits < visitors) {
@@ -401,7 +177,7 @@ static float *run_a(int visitors)
         if (visit->visits < visitors && a->frames > A_FRAMES - 2000)
             uv_idle_stop(&a->idle);
         else if (a->frames < a->total)
-            uv_idle_start(&a->idle, on_idle);
+            uv_idle_start(&a->idle, feed_on_idle);
         uv_run(&visit->house.loop, UV_RUN_ONCE);
         if (visit->phase == 1 && feed_done(&visit->b)) {
             assert_non_null(visit->b.retired);
@@ -430,126 +206,6 @@ static void test_streams_come_change_and_go(void **state)
     assert_memory_equal(alone, visited, (A_FRAMES + A_TAPS - 1) * A_CHANNELS * sizeof(float));
     free(alone);
     free(visited);
-}
-
-/* ---- a saturated device ------------------------------------------------------------------ */
-
-enum { MODEST_HOP = 96, GREEDY_HOP = 1024, GREEDY_BLOCKS = 64, GREEDY_BLOCK_NS = 300000 };
-
-/* Each turn of the loop reads for `most_ns` for the lower one of two streams. */
-static void check_reading(struct house *house, struct stream *high, struct stream *low,
-                          int64_t most_ns)
-{
-    for (int turn = 0; turn < 2; turn++) {
-        uv_run(&house->loop, UV_RUN_NOWAIT);
-        scheduler_has_read(house->scheduler, high, most_ns);
-        scheduler_has_read(house->scheduler, low, most_ns / 4);
-        assert_int_equal(scheduler_may_read_ns(house->scheduler, high), INT64_MAX);
-        assert_int_equal(scheduler_may_read_ns(house->scheduler, low), most_ns - most_ns / 4);
-    }
-}
-
-/* The expected device time of what the first round queues of a stream with 64 blocks ready, each of
- * which takes 0.3 ms. `modest_hz`: the rate of a live stream beside it; 0: there is none. `behind`:
- * the first one is live, of lower priority, and cannot be in time. */
-static int64_t queued_beside_ns(double modest_hz, bool behind)
-{
-    const bool shared = modest_hz > 0;
-    struct house house;
-    house_open(&house);
-    alarm(20); /* a block that starves is never computed */
-    struct feed modest = {.channels = 1, .rate_hz = modest_hz, .live = true, .chunk = MODEST_HOP};
-    struct feed greedy = {.channels = 1, .rate_hz = 1e6, .ahead = 2 * GREEDY_BLOCKS};
-    greedy.plan = make_plan(&house, 1, GREEDY_HOP, 100, GREEDY_BLOCKS, 6);
-    greedy.total = GREEDY_BLOCKS * GREEDY_HOP;
-    greedy.live = behind;
-    feed_open(&greedy, &house, "greedy");
-    uv_timer_stop(&greedy.timer);
-    if (shared) {
-        modest.plan = make_plan(&house, 1, MODEST_HOP, 50, 4, 5);
-        modest.total = 4 * MODEST_HOP;
-        feed_open(&modest, &house, "modest");
-        uv_timer_stop(&modest.timer); /* it only has to be there */
-        stream_set_priority(modest.stream, behind);
-    }
-    harness_set_cost(greedy.plan, GREEDY_BLOCK_NS);
-    while (greedy.frames < greedy.total)
-        feed_put(&greedy, GREEDY_HOP);
-    uv_run(&house.loop, UV_RUN_NOWAIT); /* one round of the scheduler */
-    struct stream_stats stats;
-    stream_stats(greedy.stream, &stats);
-    if (behind)
-        check_reading(&house, modest.stream, greedy.stream, (int64_t)(6e9 / modest_hz));
-    if (shared)
-        uv_timer_start(&modest.timer, on_time, 1, 1);
-    while (!feed_done(&greedy) || (shared && !feed_done(&modest)))
-        uv_run(&house.loop, UV_RUN_ONCE);
-    if (shared)
-        feed_close(&modest);
-    feed_close(&greedy);
-    house_close(&house);
-    alarm(0);
-    assert_int_equal(stats.out, 0);
-    return (int64_t)(stats.submitted / GREEDY_HOP) * GREEDY_BLOCK_NS;
-}
-
-static void test_queue_leaves_room_for_live_streams(void **state)
-{
-    (void)state;
-    const int64_t half_period_ns = (int64_t)(MODEST_HOP / 48000.0 * 1e9 / 2);
-    const int64_t alone_ns = queued_beside_ns(0, false), shared_ns = queued_beside_ns(48000, false);
-    assert_true(alone_ns > half_period_ns); /* else nothing is shown */
-    assert_in_range(shared_ns, 1, half_period_ns);
-    /* A block that takes longer than a batch may is not queued behind another one. */
-    assert_int_equal(queued_beside_ns(480000, false), GREEDY_BLOCK_NS);
-}
-
-/* What falls behind leaves higher priorities nearly all of their time. */
-static void test_lower_priority_takes_a_sixteenth(void **state)
-{
-    (void)state;
-    const double modest_hz = 2000; /* a block lasts 48 ms */
-    const int64_t period_ns = (int64_t)(MODEST_HOP / modest_hz * 1e9);
-    assert_true(queued_beside_ns(modest_hz, false) > period_ns / 4);
-    assert_in_range(queued_beside_ns(modest_hz, true), 1, period_ns / 16);
-    assert_int_equal(queued_beside_ns(48000, true), GREEDY_BLOCK_NS); /* alone, but it goes */
-}
-
-static void test_modest_beside_saturating(void **state)
-{
-    (void)state;
-    struct house house;
-    house_open(&house);
-    struct feed modest = {.channels = 2, .rate_hz = 48000, .live = true, .chunk = 96};
-    struct feed greedy = {.channels = 16, .rate_hz = 1e6, .chunk = 4096};
-    modest.plan = make_plan(&house, 2, 4800, 4801, 4, 5);     /* a block lasts 100 ms */
-    greedy.plan = make_plan(&house, 16, 1024, 30000, 128, 6); /* its largest batch far longer */
-    modest.total = 48000 * 3;
-    greedy.total = UINT64_MAX;
-    feed_open(&greedy, &house, "greedy");
-    feed_open(&modest, &house, "modest");
-    while (!feed_done(&modest))
-        uv_run(&house.loop, UV_RUN_ONCE);
-    struct stream_stats stats;
-    stream_stats(modest.stream, &stats);
-    assert_int_equal(stats.received, modest.total);
-    assert_int_equal(stats.out, modest.total + 4800);
-    for (int why = 0; why < SHEDS; why++)
-        assert_int_equal(stats.shed[why], 0);
-    struct stream_stats load;
-    stream_stats(greedy.stream, &load);
-    print_message("modest: %llu blocks, %llu late; beside it %llu greedy blocks, load %.2f\n",
-                  (unsigned long long)stats.blocks, (unsigned long long)stats.deadline_misses,
-                  (unsigned long long)load.blocks, load.load);
-    assert_true(load.blocks > 100);
-    /* Its deadline is one block, 100 ms. A machine that stalls as a whole costs some blocks. */
-    assert_true(stats.deadline_misses <= stats.blocks / 2);
-    greedy.total = greedy.frames;
-    while (!feed_done(&greedy))
-        uv_run(&house.loop, UV_RUN_ONCE);
-    feed_close(&modest);
-    feed_close(&greedy);
-    house_close(&house);
 }
 
 /* ---- a hundred thousand blocks without an allocation or a lock on the loop --------------- */
@@ -758,7 +414,7 @@ static uint32_t deepest(uint32_t depth, uint32_t *expected)
     house_open_deep(&house, depth);
     *expected = engine_depth(house.engine);
     struct feed feed = {.channels = 2, .rate_hz = 1e6, .chunk = 4096, .total = 100000};
-    feed.plan = make_plan(&house, feed.channels, 256, 300, 1, 5);
+    feed.plan = house_plan(house.engine, NULL, feed.channels, 256, 300, 1, 5);
     feed_open(&feed, &house, "deep");
     uint32_t most = 0;
     while (!feed_done(&feed)) {
@@ -790,9 +446,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_depth_is_the_engines),
         cmocka_unit_test(test_streams_come_change_and_go),
-        cmocka_unit_test(test_queue_leaves_room_for_live_streams),
-        cmocka_unit_test(test_lower_priority_takes_a_sixteenth),
-        cmocka_unit_test(test_modest_beside_saturating),
         cmocka_unit_test(test_loop_never_allocates_or_locks),
     };
     return cmocka_run_group_tests_name("scheduler", tests, NULL, NULL);
