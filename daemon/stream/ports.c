@@ -5,6 +5,7 @@
 
 #include "core/clock.h"
 #include "stream/epochs.h"
+#include "stream/presence.h"
 #include "stream/state.h"
 #include "stream/watch.h"
 
@@ -101,6 +102,24 @@ struct epoch *ports_raw_behind(const struct stream *stream)
     return NULL;
 }
 
+/* The runs of frames [from, from + frames) of the epoch that never came, in `runs`. Returns how
+ * many frames that is true of: all, or those before the run for which there is no room. */
+static uint64_t absent_runs(const struct stream *s, const struct epoch *e, uint64_t from,
+                            uint64_t frames, struct frame_run *runs, uint32_t *count)
+{
+    const uint64_t end = e->base + from + frames;
+    uint64_t position = e->base + from;
+    *count = 0;
+    while ((position = presence_find(s, position, end, false)) < end) {
+        if (*count == RANGES_MAX)
+            return position - e->base - from;
+        const uint64_t until = presence_find(s, position, end, true);
+        runs[(*count)++] = (struct frame_run){position - e->base, until - e->base};
+        position = until;
+    }
+    return frames;
+}
+
 void ports_put_raw(struct stream *s, struct epoch *e, uint64_t until)
 {
     assert(e != NULL);
@@ -114,6 +133,9 @@ void ports_put_raw(struct stream *s, struct epoch *e, uint64_t until)
         if (frames > s->ring->frames - slot)
             frames = s->ring->frames - slot;
         struct invalid_range ranges[RANGES_MAX];
+        struct frame_run absent[RANGES_MAX];
+        uint32_t absent_count;
+        frames = absent_runs(s, e, e->raw_delivered, frames, absent, &absent_count);
         struct result result = {
             .epoch = e->number,
             .record = e->record,
@@ -128,6 +150,8 @@ void ports_put_raw(struct stream *s, struct epoch *e, uint64_t until)
             .invalid = ranges,
             .invalid_count = ranges_clip(invalid, e->raw_delivered, e->raw_delivered + frames,
                                          ranges, RANGES_MAX),
+            .absent = absent,
+            .absent_count = absent_count,
             .first_receive_ns = s->last_receive_ns,
             .last_receive_ns = s->last_receive_ns,
             .delivered_ns = clock_monotonic_ns(),

@@ -50,6 +50,11 @@ struct result_gains {
     const char *who;      /* who asked for them, as events name him; NULL: nobody */
 };
 
+/* Frames [from, until). */
+struct frame_run {
+    uint64_t from, until;
+};
+
 struct result {
     uint64_t epoch;          /* 0, 1, … in this run */
     uint64_t record;         /* record number in record mode, else 0 */
@@ -87,6 +92,10 @@ struct result {
     uint64_t gains_from; /* first frame computed with them; numbered like first_frame */
     const struct invalid_range *invalid; /* numbered like first_frame, clipped to it */
     uint32_t invalid_count;
+    /* RESULT_RAW: frames that never came, of which `raw` holds the code of zero; ascending. Those
+     * that came and are invalid for another reason are not among them. */
+    const struct frame_run *absent;
+    uint32_t absent_count;
     /* Frames of this result that were computed before their whole block had come (idle flush), or
      * depend on such frames upstream: within the error bound, but they may differ in their last
      * bits from those of a run without the flush. Numbered like first_frame; equal: none. Where

@@ -344,6 +344,7 @@ struct capture {
     int16_t raw[EPOCHS][FRAMES_MAX][CHANNELS];
     uint64_t raw_frames[EPOCHS];
     uint16_t raw_causes[EPOCHS][FRAMES_MAX]; /* 1 << cause */
+    bool raw_absent[EPOCHS][FRAMES_MAX];
     bool out_of_order;
 };
 
@@ -445,6 +446,13 @@ static void take_raw(void *context, const struct result *result)
                     range->until <= result->first_frame + result->frames);
         for (uint64_t n = range->from; n < range->until; n++)
             got->raw_causes[result->epoch][n] |= bit(range->cause);
+    }
+    for (uint32_t i = 0; i < result->absent_count; i++) {
+        const struct frame_run *run = &result->absent[i];
+        assert_true(run->from >= result->first_frame && run->from < run->until &&
+                    run->until <= result->first_frame + result->frames);
+        for (uint64_t n = run->from; n < run->until; n++)
+            got->raw_absent[result->epoch][n] = true;
     }
 }
 

@@ -357,7 +357,7 @@ static bool push(struct sink *s, const struct result *result, uint64_t from, uin
         copy->taps_who = message->taps_who;
     }
     copy->invalid = ranges;
-    copy->invalid_count = 0;
+    copy->invalid_count = copy->absent_count = 0;
     for (uint32_t i = 0; i < result->invalid_count; i++) {
         /* Ranges before the result belong to its first message; later ones carry only their own. */
         if (from == 0 || result->invalid[i].until > copy->first_frame)

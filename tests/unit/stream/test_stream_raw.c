@@ -39,6 +39,7 @@ static void check_raw(uint64_t frames, uint64_t from, uint64_t until, uint16_t c
         if (world->got.raw_causes[0][n] != want)
             fail_msg("raw frame %llu has causes %x, not %x", (unsigned long long)n,
                      world->got.raw_causes[0][n], want);
+        assert_int_equal(world->got.raw_absent[0][n], want != 0);
     }
 }
 
@@ -91,9 +92,11 @@ static void test_many_gaps_in_one_block(void **state)
     stream_end(world->stream);
     drain();
     assert_int_equal(world->got.raw_frames[0], n + 100);
-    for (uint64_t i = 0; i < n + 100; i++)
-        assert_int_equal(world->got.raw_causes[0][i],
-                         i < n && i % 3 != 0 ? bit(INVALID_NETWORK) : 0);
+    for (uint64_t i = 0; i < n + 100; i++) {
+        const bool missing = i < n && i % 3 != 0;
+        assert_int_equal(world->got.raw_causes[0][i], missing ? bit(INVALID_NETWORK) : 0);
+        assert_int_equal(world->got.raw_absent[0][i], missing);
+    }
     world_close();
 }
 
@@ -113,10 +116,12 @@ static void test_upstream_ranges_are_not_widened(void **state)
     put(0, 120, 120, 120, 0);
     stream_end(world->stream);
     drain();
-    for (uint64_t n = 0; n < 240; n++)
+    for (uint64_t n = 0; n < 240; n++) {
         assert_int_equal(world->got.raw_causes[0][n], n >= 10 && n < 20    ? bit(INVALID_NETWORK)
                                                       : n >= 90 && n < 130 ? bit(INVALID_SETTLING)
                                                                            : 0);
+        assert_false(world->got.raw_absent[0][n]); /* they came */
+    }
     world_close();
 }
 
