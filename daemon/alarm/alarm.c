@@ -39,6 +39,12 @@ bool alarm_quantity_counts(enum alarm_quantity quantity)
     return quantities[quantity].counts;
 }
 
+bool alarm_quantity_of_analysis(enum alarm_quantity quantity)
+{
+    return quantity == ALARM_EVENTS || quantity == ALARM_SUM || quantity == ALARM_FIELD ||
+           quantity == ALARM_DEAD;
+}
+
 static bool is_above(const struct alarm_rule *rule, double value)
 {
     return rule->has_above && value > rule->above;
@@ -63,17 +69,26 @@ static void enter(struct alarm *alarm, enum alarm_phase phase, int64_t now_ns)
     alarm->since_ns = now_ns;
 }
 
+bool alarm_beyond(const struct alarm_rule *rule, double value)
+{
+    return is_above(rule, value) || is_below(rule, value);
+}
+
+static enum alarm_change follow_active(struct alarm *alarm, const struct alarm_rule *rule,
+                                       bool back, int64_t now_ns)
+{
+    if (!back || now_ns - alarm->since_ns < rule->hold_ns)
+        return ALARM_SAME;
+    enter(alarm, ALARM_IDLE, now_ns);
+    return ALARM_ENDED;
+}
+
 enum alarm_change alarm_update(struct alarm *alarm, const struct alarm_rule *rule, double value,
                                int64_t now_ns)
 {
-    const bool above = is_above(rule, value), beyond = above || is_below(rule, value);
-    if (alarm->phase == ALARM_ACTIVE) {
-        if (isnan(value) || !is_back(rule, value) || now_ns - alarm->since_ns < rule->hold_ns)
-            return ALARM_SAME;
-        enter(alarm, ALARM_IDLE, now_ns);
-        return ALARM_ENDED;
-    }
-    if (!beyond) {
+    if (alarm->phase == ALARM_ACTIVE)
+        return follow_active(alarm, rule, !isnan(value) && is_back(rule, value), now_ns);
+    if (!alarm_beyond(rule, value)) {
         if (alarm->phase == ALARM_PENDING)
             enter(alarm, ALARM_IDLE, now_ns);
         return ALARM_SAME;
@@ -83,9 +98,15 @@ enum alarm_change alarm_update(struct alarm *alarm, const struct alarm_rule *rul
     if (now_ns - alarm->since_ns < rule->for_ns)
         return ALARM_SAME;
     enter(alarm, ALARM_ACTIVE, now_ns);
-    alarm->above = above;
+    alarm->above = is_above(rule, value);
     alarm->raised++;
     return ALARM_RAISED;
+}
+
+enum alarm_change alarm_clear(struct alarm *alarm, const struct alarm_rule *rule, int64_t now_ns)
+{
+    return alarm->phase == ALARM_ACTIVE ? follow_active(alarm, rule, true, now_ns)
+                                        : alarm_update(alarm, rule, NAN, now_ns);
 }
 
 double alarm_limit(const struct alarm *alarm, const struct alarm_rule *rule)

@@ -34,7 +34,17 @@
     X(DEVICE, "device", NUMBER, false, false,                                                      \
       "1 while the stream does not run on the first device of its list, else 0; needs no limit")   \
     X(FLAT, "flat line", TIME, true, false,                                                        \
-      "time for which all codes of a channel were equal, in received frames")
+      "time for which all codes of a channel were equal, in received frames")                      \
+    X(EVENTS, "hits", NUMBER, true, true,                                                          \
+      "events of `analysis` over `within`: hits, intervals, sources, ascans, conditions or "       \
+      "couplings, as it gives them")                                                               \
+    X(SUM, "sum energy_eu", NUMBER, true, true,                                                    \
+      "sum of energy_eu or counts of its events, over `within`")                                   \
+    X(FIELD, "FIELD", NUMBER, true, false,                                                         \
+      "any other name: a field of its events, as peak_db; the largest, for `below` the smallest, " \
+      "over `within`")                                                                             \
+    X(DEAD, "dead time", RATIO, false, false,                                                      \
+      "part of the frames of `analysis` that were dead, over `within`")
 
 enum alarm_quantity {
 #define X(name, text, dimension, channel, counts, sentence) ALARM_##name,
@@ -51,6 +61,8 @@ enum dimension alarm_quantity_dimension(enum alarm_quantity quantity);
 bool alarm_quantity_of_channel(enum alarm_quantity quantity);
 /* Whether the value counts events within the window, so that a part of one may do already. */
 bool alarm_quantity_counts(enum alarm_quantity quantity);
+/* Whether it is one of an analysis: EVENTS, SUM, FIELD, DEAD. */
+bool alarm_quantity_of_analysis(enum alarm_quantity quantity);
 
 struct alarm_rule {
     bool has_above, has_below;
@@ -74,6 +86,12 @@ struct alarm {
 /* The value now; NAN: unknown, which raises nothing and ends nothing. Times ascend. */
 enum alarm_change alarm_update(struct alarm *alarm, const struct alarm_rule *rule, double value,
                                int64_t now_ns);
+
+/* There is nothing that could be beyond a limit, which counts as a value within them. */
+enum alarm_change alarm_clear(struct alarm *alarm, const struct alarm_rule *rule, int64_t now_ns);
+
+/* Whether a value is beyond a limit; NAN is not. */
+bool alarm_beyond(const struct alarm_rule *rule, double value);
 
 /* The limit that an active alarm was raised for. */
 double alarm_limit(const struct alarm *alarm, const struct alarm_rule *rule);

@@ -69,60 +69,84 @@ int build_watched(struct build *build, struct config_stream *stream,
 
 /* ---- limits ------------------------------------------------------------------------------ */
 
-/* How a limit of this quantity is written. */
-static struct option_row limit_row(enum schema_id id, enum alarm_quantity quantity)
+/* How a limit of this alarm is written. */
+static struct option_row limit_row(enum schema_id id, const struct config_alarm *alarm)
 {
     static const enum option_type types[DIMENSIONS] = {
-        [DIMENSION_NUMBER] = OPTION_NUMBER,
-        [DIMENSION_FREQUENCY] = OPTION_FREQUENCY,
-        [DIMENSION_TIME] = OPTION_TIME,
+        [DIMENSION_NUMBER] = OPTION_NUMBER,       [DIMENSION_FREQUENCY] = OPTION_FREQUENCY,
+        [DIMENSION_TIME] = OPTION_TIME,           [DIMENSION_RATIO] = OPTION_RATIO,
         [DIMENSION_AMPLITUDE] = OPTION_AMPLITUDE,
     };
-    const bool negative = quantity == ALARM_PPM;
+    const double most = alarm->quantity == ALARM_PPM ? 1e6 : 1e12;
+    const bool negative = alarm->quantity == ALARM_PPM || alarm->quantity == ALARM_FIELD;
+    const enum option_type type = types[alarm_quantity_dimension(alarm->quantity)];
     return (struct option_row){.key = schema_key(id)->row.key,
-                               .type = types[alarm_quantity_dimension(quantity)],
-                               .minimum = negative ? -1e6 : 0,
-                               .maximum = negative ? 1e6 : 1e12};
+                               .type = alarm->amplitude ? OPTION_AMPLITUDE : type,
+                               .minimum = negative ? -most : 0,
+                               .maximum = type == OPTION_TIME    ? 86400
+                                          : type == OPTION_RATIO ? 1
+                                                                 : most};
+}
+
+/* The text of a limit: a number may have the unit of its field behind it. */
+static const char *limit_text(struct build *build, const struct raw_section *section,
+                              enum schema_id id, const struct config_alarm *alarm)
+{
+    const char *text = value_of(section, id)->text;
+    const size_t length = strlen(text), unit = strlen(alarm->unit);
+    if (!alarm_quantity_of_analysis(alarm->quantity) || alarm->amplitude || unit == 0 ||
+        length <= unit || strcmp(text + length - unit, alarm->unit) != 0)
+        return text;
+    char *number = config_alloc(build->memory, length, 1);
+    if (number == NULL)
+        return NULL;
+    memcpy(number, text, length - unit);
+    for (size_t end = length - unit; end > 0 && number[end - 1] == ' '; end--)
+        number[end - 1] = '\0';
+    return number;
 }
 
 /* One limit, in the unit of the alarm; *given false: it is not written. */
-static void build_limit(struct build *build, const struct option_check *check,
-                        const struct raw_section *section, enum schema_id id,
-                        const struct config_alarm *alarm, bool *given, double *limit)
+static int build_limit(struct build *build, const struct option_check *check,
+                       const struct raw_section *section, enum schema_id id,
+                       const struct config_alarm *alarm, bool *given, double *limit)
 {
-    struct option_row row = limit_row(id, alarm->quantity);
+    const struct option_row row = limit_row(id, alarm);
     struct option_value value;
     struct problem problem;
     *given = false;
     if (!value_given(section, id))
-        return;
-    if (row.type == OPTION_TIME)
-        row.maximum = 86400;
-    if (option_parse(&row, value_of(section, id)->text, &value, &problem) != 0) {
+        return 0;
+    const char *text = limit_text(build, section, id, alarm);
+    if (text == NULL)
+        return ERROR_MEMORY;
+    if (option_parse(&row, text, &value, &problem) != 0) {
         config_error(build->errors, place_of(section, id), "%s", problem.text);
-        return;
+        return 0;
     }
     *given = true;
     *limit = value.number;
     if (row.type == OPTION_AMPLITUDE)
         *given = option_amplitude(check, row.key, &value, alarm->unit, limit);
+    return 0;
 }
 
-static void build_limits(struct build *build, const struct option_check *check,
-                         const struct raw_section *section, struct config_alarm *alarm)
+static int build_limits(struct build *build, const struct option_check *check,
+                        const struct raw_section *section, struct config_alarm *alarm)
 {
     struct alarm_rule *rule = &alarm->rule;
     if (alarm->quantity == ALARM_DEVICE) {
         rule->has_above = true;
         rule->above = 0.5;
-        return;
+        return 0;
     }
     const unsigned errors = build->errors->errors;
-    build_limit(build, check, section, KEY_ABOVE, alarm, &rule->has_above, &rule->above);
-    build_limit(build, check, section, KEY_BELOW, alarm, &rule->has_below, &rule->below);
+    if (build_limit(build, check, section, KEY_ABOVE, alarm, &rule->has_above, &rule->above) != 0 ||
+        build_limit(build, check, section, KEY_BELOW, alarm, &rule->has_below, &rule->below) != 0)
+        return ERROR_MEMORY;
     rule->hysteresis = value_of(section, KEY_HYSTERESIS)->number;
     if (build->errors->errors > errors)
-        return;
+        return 0;
     if (!rule->has_above && !rule->has_below)
         config_error(build->errors, section->place,
                      "alarm %s has no limit; write `above`, `below`, or both", alarm->name);
@@ -132,6 +156,7 @@ static void build_limits(struct build *build, const struct option_check *check,
                      "exchange them",
                      value_of(section, KEY_ABOVE)->text, value_of(section, KEY_BELOW)->text,
                      alarm->name);
+    return 0;
 }
 
 /* ---- sections ---------------------------------------------------------------------------- */
@@ -149,6 +174,7 @@ static int build_channels(struct build *build, const struct raw_section *section
     if (channels == NULL)
         return ERROR_MEMORY;
     alarm->channels = channels;
+    alarm->channel_count = stream->source.channels;
     for (uint32_t c = 0; c < stream->source.channels; c++) {
         const bool unused = stream->unused != NULL && stream->unused[c];
         if (named && channels[c] && unused)
@@ -203,15 +229,12 @@ static void check_exec(struct build *build, const struct raw_section *section,
                        alarm->name);
 }
 
-static int build_alarm(struct build *build, struct raw_section *section, struct config_alarm *alarm)
+/* What it watches of a stream. *known false: the stream is none, reported. */
+static int build_stream_figure(struct build *build, const struct raw_section *section,
+                               struct config_alarm *alarm, bool *known)
 {
-    struct option_check check;
-    alarm->name = section->name;
-    alarm->place = section->place;
-    check_name(build, section);
-    if (!driver_check(build, section, &check))
-        return ERROR_MEMORY;
-    if (section->broken || !value_given(section, KEY_ALARM_STREAM))
+    *known = false;
+    if (!value_given(section, KEY_ALARM_STREAM))
         return 0;
     const char *name = value_of(section, KEY_ALARM_STREAM)->text;
     const int index = config_find_stream(build->config, name);
@@ -223,18 +246,40 @@ static int build_alarm(struct build *build, struct raw_section *section, struct 
         return 0;
     const struct config_stream *stream = &build->streams[index];
     alarm->stream = (uint32_t)index;
-    alarm->quantity = (enum alarm_quantity)section->type;
-    alarm->within_ns = value_of(section, KEY_WITHIN)->integer;
-    alarm->rule.for_ns = value_of(section, KEY_FOR)->integer;
-    alarm->rule.hold_ns = value_of(section, KEY_HOLD)->integer;
-    alarm->exec = value_of(section, KEY_EXEC)->integer != 0;
+    alarm->amplitude = alarm->quantity == ALARM_LEVEL;
     if (alarm_quantity_of_channel(alarm->quantity) &&
         build_channels(build, section, stream, alarm) != 0)
         return ERROR_MEMORY;
     build_unit(build, section, stream, alarm);
-    build_limits(build, &check, section, alarm);
-    check_exec(build, section, alarm);
+    *known = true;
     return 0;
+}
+
+static int build_alarm(struct build *build, struct raw_section *section, struct config_alarm *alarm)
+{
+    struct option_check check;
+    bool known;
+    alarm->name = section->name;
+    alarm->place = section->place;
+    alarm->analysis = -1;
+    check_name(build, section);
+    if (!driver_check(build, section, &check))
+        return ERROR_MEMORY;
+    if (section->broken)
+        return 0;
+    alarm->quantity = (enum alarm_quantity)section->type;
+    alarm->figure = value_of(section, KEY_QUANTITY)->text;
+    const int status = alarm_quantity_of_analysis(alarm->quantity)
+                           ? build_alarm_figure(build, section, alarm, &known)
+                           : build_stream_figure(build, section, alarm, &known);
+    if (status != 0 || !known)
+        return status;
+    alarm->within_ns = value_of(section, KEY_WITHIN)->integer;
+    alarm->rule.for_ns = value_of(section, KEY_FOR)->integer;
+    alarm->rule.hold_ns = value_of(section, KEY_HOLD)->integer;
+    alarm->exec = value_of(section, KEY_EXEC)->integer != 0;
+    check_exec(build, section, alarm);
+    return build_limits(build, &check, section, alarm);
 }
 
 int build_alarms(struct build *build)

@@ -8,8 +8,7 @@
 
 /* ---- the stream, as analyses see it -------------------------------------------------------- */
 
-/* The first input channel that each float of an output frame is made of. */
-static uint32_t first_input(const struct config_stream *stream, uint32_t output)
+uint32_t config_first_input(const struct config_stream *stream, uint32_t output)
 {
     for (uint32_t e = 0; e < stream->edge_count; e++)
         if (stream->edges[e].output == output)
@@ -42,7 +41,7 @@ static int stream_of(struct build *build, const struct config_stream *stream,
     if (preamp_db == NULL || full_scale == NULL)
         return ERROR_MEMORY;
     for (uint32_t output = 0, at = 0; output < stream->output_count; output++) {
-        const struct channel_scale *scale = &stream->scales[first_input(stream, output)];
+        const struct channel_scale *scale = &stream->scales[config_first_input(stream, output)];
         const int floats = stream->outputs[output] == OUTPUT_COMPLEX ? 2 : 1;
         for (int i = 0; i < floats; i++, at++) {
             preamp_db[at] = scale->gain_db;

@@ -184,12 +184,17 @@ struct config_event_sink {
 struct config_alarm {
     const char *name;
     struct config_place place;
-    uint32_t stream; /* index into config.streams */
+    uint32_t stream;  /* index into config.streams */
+    int32_t analysis; /* index into config.analyses: what it watches; -1: the stream */
     enum alarm_quantity quantity;
+    const char *figure;     /* the quantity as written: "level", "peak_db", "sum energy_eu" */
     struct alarm_rule rule; /* limits in `unit`, Hz, s, or plain numbers */
     int64_t within_ns;
-    const bool *channels; /* [source.channels]: those it watches; NULL: the stream as a whole */
-    const char *unit;     /* of level: that of its channels; else of the quantity, "" for numbers */
+    const bool *channels; /* [channel_count]: those it watches; NULL: the whole */
+    uint32_t channel_count;
+    bool amplitude;   /* the figure is one in the channels' unit */
+    const char *unit; /* of level and fields: that of the channels; else of the quantity, "" for
+                         numbers */
     bool exec;
 };
 

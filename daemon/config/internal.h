@@ -3,7 +3,8 @@
  *
  *     config/read.c    text → raw sections (tokens, headings, repeated keys)
  *     config/values.c  raw settings → typed values, each against its schema row
- *     config/stream.c, config/filter.c, config/sink.c, config/alarm.c, config/analysis.c
+ *     config/stream.c, config/filter.c, config/sink.c, config/alarm.c, config/alarm_analysis.c,
+ *     config/analysis.c
  *                      values → struct config
  *     config/drivers.c what io's drivers say of their options, into struct config and messages
  *     config/hash.c    what names it, and what tells a reload which streams have changed
@@ -142,7 +143,13 @@ int build_scales(struct build *build, struct config_stream *stream,
                  const struct option_check *check, const struct raw_section *section);
 int build_outputs(struct build *build, struct config_stream *stream, struct raw_section *section);
 int build_sinks(struct build *build);
-int build_alarms(struct build *build); /* after streams */
+int build_alarms(struct build *build); /* after analyses */
+/* What an alarm watches of an analysis: figure, channels and unit. *known false: there is none, or
+ * not of this name, reported. */
+int build_alarm_figure(struct build *build, const struct raw_section *section,
+                       struct config_alarm *alarm, bool *known);
+/* The first input channel that a float of an output frame is made of. */
+uint32_t config_first_input(const struct config_stream *stream, uint32_t output);
 /* After streams; event sinks after analyses. */
 int build_analyses(struct build *build);
 int build_event_sinks(struct build *build);

@@ -146,6 +146,7 @@ enum schema_id {
     /* [alarm] */
     KEY_QUANTITY,
     KEY_ALARM_STREAM,
+    KEY_ALARM_ANALYSIS,
     KEY_ALARM_CHANNEL,
     KEY_ABOVE,
     KEY_BELOW,

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alarm/alarm.h"
+#include "analysis/analysis.h"
 #include "io/source.h"
 
 /* False when `text` is no format. Without a byte order it is little-endian here. */
@@ -189,4 +191,56 @@ void schema_route(const struct option_value *value, struct schema_route *route)
     route->gain = 1;
     if (gain[0] != '\0')
         parse_gain(gain, &route->gain, &problem);
+}
+
+/* ---- quantities of alarms ---------------------------------------------------------------- */
+
+const char *schema_quantities_text(char *text, size_t bytes)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int q = 0; q < ALARM_QUANTITIES && used < bytes; q++)
+        if (!alarm_quantity_of_analysis((enum alarm_quantity)q))
+            used += (size_t)snprintf(text + used, bytes - used, "%s%s", used > 0 ? ", " : "",
+                                     alarm_quantity_name((enum alarm_quantity)q));
+    return text;
+}
+
+/* "hits" of "hit". */
+static bool is_plural_of(const char *text, const char *word)
+{
+    const size_t length = strlen(word);
+    return strncmp(text, word, length) == 0 && strcmp(text + length, "s") == 0;
+}
+
+/* A quantity as written, but for FIELD; ALARM_FIELD: none of them. */
+static enum alarm_quantity named_quantity(const char *text)
+{
+    for (int q = 0; q < ALARM_QUANTITIES; q++)
+        if (q != ALARM_FIELD && strcmp(text, alarm_quantity_name((enum alarm_quantity)q)) == 0)
+            return (enum alarm_quantity)q;
+    for (int kind = 0; kind < ANALYSIS_EVENT_KINDS; kind++)
+        if (is_plural_of(text, analysis_event_word((enum analysis_event_kind)kind)))
+            return ALARM_EVENTS;
+    return strncmp(text, "sum ", 4) == 0 ? ALARM_SUM : ALARM_FIELD;
+}
+
+int schema_parse_quantity(const struct option_row *row, const char *text,
+                          struct option_value *value, struct problem *problem)
+{
+    char all[256];
+    value->integer = named_quantity(text);
+    if (value->integer != ALARM_FIELD)
+        return 0;
+    for (int q = 0; q < ALARM_QUANTITIES; q++)
+        if (option_distance(text, alarm_quantity_name((enum alarm_quantity)q)) == 1)
+            return problem_set(problem, ERROR_CONFIG, "`%s = %.*s` is not known; write %s",
+                               row->key, OPTION_QUOTE, text,
+                               alarm_quantity_name((enum alarm_quantity)q));
+    if (text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0')
+        return 0;
+    return problem_set(
+        problem, ERROR_CONFIG,
+        "`%s = %.*s` is not known; write %s, or with `analysis` a field of its events", row->key,
+        OPTION_QUOTE, text, schema_quantities_text(all, sizeof all));
 }

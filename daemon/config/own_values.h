@@ -1,6 +1,7 @@
 /*
- * Values that only the configuration knows: sample formats, `source` and `route`. The parsers are
- * those of its rows (option_row.parse); the other functions read a value that a parser has proven.
+ * Values that only the configuration knows: sample formats, `source`, `route` and `quantity`. The
+ * parsers are those of its rows (option_row.parse); the other functions read a value that a parser
+ * has proven.
  *
  * Pure functions; any thread.
  */
@@ -17,6 +18,12 @@ int schema_parse_route(const struct option_row *row, const char *text, struct op
 /* value->integer becomes the index of the driver in io's table, or one past them for a chain. */
 int schema_parse_source(const struct option_row *row, const char *text, struct option_value *value,
                         struct problem *problem);
+
+/* value->integer becomes the enum alarm_quantity; any name that is no other quantity is a FIELD. */
+int schema_parse_quantity(const struct option_row *row, const char *text,
+                          struct option_value *value, struct problem *problem);
+/* "level, overloads, …": the quantities of streams. Returns `text`. */
+const char *schema_quantities_text(char *text, size_t bytes);
 
 /* The sample format of a proven value of `format`; *order_written: the byte order was named. */
 struct sample_format schema_format(const struct option_value *value, bool *order_written);

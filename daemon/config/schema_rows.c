@@ -53,14 +53,6 @@ static const struct option_choice codes[] = {{"2", 2}, {"3", 3},   {"4", 4},   {
 static const struct option_choice pairs[] = {{"a", false}, {"b", true}, {NULL, 0}};
 static const struct option_choice fans[] = {{"pass", false}, {"reject", true}, {NULL, 0}};
 
-/* The types of [alarm], whose numbers are those of the quantities. */
-static const struct option_choice alarm_quantities[] = {
-#define X(name, text, dimension, channel, counts, sentence) {text, ALARM_##name},
-    ALARM_QUANTITY_TABLE(X)
-#undef X
-        {NULL, 0},
-};
-
 /* ---- rows -------------------------------------------------------------------------------- */
 
 /* One row a key reads best as written. */
@@ -80,7 +72,7 @@ const struct schema_section schema_sections[SECTIONS] = {
     [SECTION_CLUSTER] = {"cluster", false, NULL,
         "NATS servers that sources and sinks of type nats use, and who this daemon is among those that share them."},
     [SECTION_ALARM] = {"alarm", true, "quantity",
-        "One alarm: when a figure of a stream or of its channels is beyond a limit, it goes to log, events, OSC, metrics and page, and to a program."},
+        "One alarm: when a figure of a stream, of an analysis or of their channels is beyond a limit, it goes to log, events, OSC, metrics and page, and to a program."},
     [SECTION_ANALYSIS] = {"analysis", true, "type",
         "What is read out of the results of a stream, or of the events of another analysis; its events go to sinks that name it, to OSC, to the control socket and to alarms."},
 };
@@ -94,8 +86,11 @@ const struct schema_section schema_sections[SECTIONS] = {
 #define ARRAY     KIND(FK)
 
 #define QUANTITY(name) (1u << ALARM_##name)
-#define OF_CHANNEL (QUANTITY(LEVEL) | QUANTITY(OVERLOADS) | QUANTITY(FLAT))
-#define WINDOWED   (QUANTITY(LEVEL) | QUANTITY(OVERLOADS) | QUANTITY(LOSSES) | QUANTITY(RATE) | QUANTITY(LATENCY) | QUANTITY(MISSES))
+#define OF_EVENTS  (QUANTITY(EVENTS) | QUANTITY(SUM) | QUANTITY(FIELD))
+#define OF_ANALYSIS (OF_EVENTS | QUANTITY(DEAD))
+#define OF_STREAM  (((1u << ALARM_QUANTITIES) - 1) & ~OF_ANALYSIS)
+#define OF_CHANNEL (QUANTITY(LEVEL) | QUANTITY(OVERLOADS) | QUANTITY(FLAT) | OF_EVENTS)
+#define WINDOWED   (QUANTITY(LEVEL) | QUANTITY(OVERLOADS) | QUANTITY(LOSSES) | QUANTITY(RATE) | QUANTITY(LATENCY) | QUANTITY(MISSES) | OF_ANALYSIS)
 #define LIMITED    (((1u << ALARM_QUANTITIES) - 1) & ~QUANTITY(DEVICE))
 
 #define KI 1024.0
@@ -311,14 +306,16 @@ const struct schema_row schema_rows[KEYS] = {
         .sentence = "A file that lets the daemon in: a user's JWT and seed as `nsc` writes them, or one line user:password."}},
     [KEY_CLUSTER_CA] = {SECTION_CLUSTER, .row = {"ca", OPTION_PATH, .fallback_words = "the system's, where `servers` say tls://",
         .sentence = "A file of certificates, one of which must have signed the servers'; TLS is a must then."}},
-    [KEY_QUANTITY] = {SECTION_ALARM, .row = {"quantity", OPTION_CHOICE, .required = true, .choices = alarm_quantities,
+    [KEY_QUANTITY] = {SECTION_ALARM, .row = {"quantity", OPTION_OWN, .required = true, .words = "quantity", .parse = schema_parse_quantity,
         .sentence = alarm_sentence}},
-    [KEY_ALARM_STREAM] = {SECTION_ALARM, .row = {"stream", OPTION_NAME, .required = true,
+    [KEY_ALARM_STREAM] = {SECTION_ALARM, .applies = OF_STREAM | QUANTITY(FIELD), .required = OF_STREAM, .row = {"stream", OPTION_NAME,
         .sentence = "The stream it watches."}},
+    [KEY_ALARM_ANALYSIS] = {SECTION_ALARM, .applies = OF_ANALYSIS, .required = OF_ANALYSIS & ~QUANTITY(FIELD), .row = {"analysis", OPTION_NAME,
+        .sentence = "The analysis it watches."}},
     [KEY_ALARM_CHANNEL] = {SECTION_ALARM, .applies = OF_CHANNEL, .row = {"channel", OPTION_COUNT, LIST_COMMA, .minimum = 1, .maximum = 1024, .fallback_words = "every channel but the `unused` ones",
-        .sentence = "The input channels it watches, counted from 1, such as 1, 3; each raises it for itself."}},
+        .sentence = "The channels it watches, of the stream's input or of the analysis, counted from 1, such as 1, 3; each raises it for itself."}},
     [KEY_ABOVE] = {SECTION_ALARM, .applies = LIMITED, .row = {"above", OPTION_TEXT, .fallback_words = "no limit",
-        .sentence = "The value must be above this: an amplitude for level, a time for silence, latency and flat line, a frequency for rate, else a number."}},
+        .sentence = "The value must be above this: an amplitude for level, a time for silence, latency and flat line, a frequency for rate, a value in the unit of a field, a part for dead time, else a number."}},
     [KEY_BELOW] = {SECTION_ALARM, .applies = LIMITED, .row = {"below", OPTION_TEXT, .fallback_words = "no limit",
         .sentence = "Or it must be below this."}},
     [KEY_WITHIN] = {SECTION_ALARM, .applies = WINDOWED, .row = {"within", OPTION_TIME, .minimum = 0.1, .maximum = 86400, .fallback = "1 s",

@@ -33,14 +33,9 @@ double alarm_noise_floor(const struct alarms *alarms, const struct config_stream
 
 /* ---- making them ------------------------------------------------------------------------- */
 
-/* One more; NULL: no memory, too many, or the stream that runs has no such channel yet. */
-static struct alarm_item *add(struct making *making, const struct config_stream *stream,
-                              const char *name, enum alarm_quantity quantity, int32_t channel,
-                              int64_t within_ns, const struct alarm_rule *rule)
+/* Room for one more; NULL: no memory, or too many. */
+static struct alarm_item *add_empty(struct making *making)
 {
-    if (making->pipeline == NULL ||
-        channel >= (int32_t)making->pipeline->stream_config->source.channels)
-        return NULL;
     if (making->count == making->room) {
         const uint32_t room = making->room > 0 ? 2 * making->room : 64;
         struct alarm_item *more =
@@ -50,8 +45,23 @@ static struct alarm_item *add(struct making *making, const struct config_stream 
         making->items = more;
         making->room = room;
     }
-    struct alarm_item *item = &making->items[making->count];
-    *item = (struct alarm_item){.quantity = quantity, .rule = *rule, .pipeline = making->pipeline};
+    making->items[making->count] = (struct alarm_item){.pipeline = making->pipeline};
+    return &making->items[making->count];
+}
+
+/* One more; NULL: no memory, too many, or the stream that runs has no such channel yet. */
+static struct alarm_item *add(struct making *making, const struct config_stream *stream,
+                              const char *name, enum alarm_quantity quantity, int32_t channel,
+                              int64_t within_ns, const struct alarm_rule *rule)
+{
+    if (making->pipeline == NULL ||
+        channel >= (int32_t)making->pipeline->stream_config->source.channels)
+        return NULL;
+    struct alarm_item *item = add_empty(making);
+    if (item == NULL)
+        return NULL;
+    item->quantity = quantity;
+    item->rule = *rule;
     if (alarm_reader_make(&item->reader, quantity, channel, within_ns, rule, making->now_ns) != 0)
         return NULL;
     snprintf(item->name, sizeof item->name, "%s", name);
@@ -60,17 +70,51 @@ static struct alarm_item *add(struct making *making, const struct config_stream 
     return item;
 }
 
+/* The same of an analysis. */
+static struct alarm_item *add_figure(struct making *making, const struct config *config,
+                                     const struct config_alarm *alarm, int32_t channel)
+{
+    const char *name = config->analyses[alarm->analysis].name;
+    struct followed_analysis *of =
+        making->pipeline != NULL
+            ? alarm_events_find(&making->alarms->events, making->pipeline, name)
+            : NULL;
+    struct alarm_item *item = of != NULL ? add_empty(making) : NULL;
+    if (item == NULL)
+        return NULL;
+    item->of_analysis = alarm_figure_make(of, alarm, channel, making->now_ns);
+    if (item->of_analysis == NULL)
+        return NULL;
+    if (alarm->quantity == ALARM_FIELD) {
+        of->first_item = of->watched ? of->first_item : making->count;
+        of->until_item = making->count + 1;
+        of->watched = true;
+    }
+    item->quantity = alarm->quantity;
+    item->rule = alarm->rule;
+    item->amplitude = alarm->amplitude;
+    item->reader.channel = channel;
+    snprintf(item->name, sizeof item->name, "%s", alarm->name);
+    snprintf(item->stream, sizeof item->stream, "%s", config->streams[alarm->stream].name);
+    snprintf(item->analysis, sizeof item->analysis, "%s", name);
+    snprintf(item->figure, sizeof item->figure, "%s", alarm->figure);
+    making->count++;
+    return item;
+}
+
 static void add_configured(struct making *making, const struct config *config,
                            const struct config_alarm *alarm)
 {
     const struct config_stream *stream = &config->streams[alarm->stream];
-    const uint32_t channels = alarm->channels != NULL ? stream->source.channels : 1;
+    const uint32_t channels = alarm->channels != NULL ? alarm->channel_count : 1;
     for (uint32_t c = 0; c < channels; c++) {
         if (alarm->channels != NULL && !alarm->channels[c])
             continue;
-        struct alarm_item *item =
-            add(making, stream, alarm->name, alarm->quantity,
-                alarm->channels != NULL ? (int32_t)c : -1, alarm->within_ns, &alarm->rule);
+        const int32_t channel = alarm->channels != NULL ? (int32_t)c : -1;
+        struct alarm_item *item = alarm->analysis >= 0
+                                      ? add_figure(making, config, alarm, channel)
+                                      : add(making, stream, alarm->name, alarm->quantity, channel,
+                                            alarm->within_ns, &alarm->rule);
         if (item == NULL)
             return;
         item->exec = alarm->exec;
@@ -111,7 +155,8 @@ static void add_own(struct making *making, const struct config_stream *stream)
 static bool same_item(const struct alarm_item *a, const struct alarm_item *b)
 {
     return a->quantity == b->quantity && a->reader.channel == b->reader.channel &&
-           strcmp(a->name, b->name) == 0 && strcmp(a->stream, b->stream) == 0;
+           strcmp(a->name, b->name) == 0 && strcmp(a->stream, b->stream) == 0 &&
+           strcmp(a->analysis, b->analysis) == 0 && strcmp(a->figure, b->figure) == 0;
 }
 
 /* Those of before that are not idle go on in the new ones. Both stand in the order of their
@@ -152,8 +197,10 @@ static void go_on(const struct alarms *alarms, struct making *making)
 
 void alarm_items_free(struct alarm_item *items, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
         alarm_reader_free(&items[i].reader);
+        free(items[i].of_analysis);
+    }
     free(items);
 }
 
@@ -164,6 +211,7 @@ void alarm_items_update(struct alarms *alarms, int64_t now_ns)
     if (alarms->config == config && alarms->version == version)
         return;
     struct making making = {.alarms = alarms, .now_ns = now_ns};
+    alarm_events_begin(&alarms->events, alarms->process->pipelines);
     for (uint32_t i = 0; i < config->alarm_count; i++) {
         const char *stream = config->streams[config->alarms[i].stream].name;
         making.pipeline = pipelines_find(alarms->process->pipelines, stream);
@@ -176,6 +224,7 @@ void alarm_items_update(struct alarms *alarms, int64_t now_ns)
     go_on(alarms, &making);
     flat_lines_forget(&alarms->flat);
     alarm_items_free(alarms->items, alarms->count);
+    alarm_events_end(&alarms->events);
     alarms->items = making.items;
     alarms->count = making.count;
     alarms->config = config;

@@ -11,14 +11,22 @@
 #include "io/osc/server.h"
 #include "io/osc/subscriptions.h"
 
-enum { TEXT_BYTES = 512, VALUE_BYTES = 48, CHANNELS_BYTES = 200 };
+enum { TEXT_BYTES = 512, VALUE_BYTES = 48, CHANNELS_BYTES = 200, SUBJECT_BYTES = 132 };
 
 /* ---- sentences --------------------------------------------------------------------------- */
 
 static const char *value_text(const struct alarm_item *item, double value, char *text)
 {
     char duration[24];
+    if (item->amplitude || item->quantity == ALARM_FIELD || item->quantity == ALARM_SUM) {
+        snprintf(text, VALUE_BYTES, "%.6g%s%s", value, item->unit[0] != '\0' ? " " : "",
+                 item->unit);
+        return text;
+    }
     switch (alarm_quantity_dimension(item->quantity)) {
+    case DIMENSION_RATIO:
+        snprintf(text, VALUE_BYTES, "%.4g %%", 100 * value);
+        break;
     case DIMENSION_TIME:
         snprintf(text, VALUE_BYTES, "%s",
                  duration_text((int64_t)(value * NS_PER_SECOND), duration));
@@ -36,15 +44,31 @@ static const char *value_text(const struct alarm_item *item, double value, char 
     return text;
 }
 
+const char *alarm_item_quantity(const struct alarm_item *item)
+{
+    return item->figure[0] != '\0' ? item->figure : alarm_quantity_name(item->quantity);
+}
+
+/* "level", "peak_db of bursts" */
+static const char *subject_of(const struct alarm_item *item, char text[SUBJECT_BYTES])
+{
+    snprintf(text, SUBJECT_BYTES, "%s%s%s", alarm_item_quantity(item),
+             item->analysis[0] != '\0' ? " of " : "", item->analysis);
+    return text;
+}
+
 const char *alarm_sentence_of(const struct alarm_item *item, char *text, size_t bytes)
 {
+    char subject[SUBJECT_BYTES];
     char value[VALUE_BYTES], limit[VALUE_BYTES];
     if (item->alarm.phase != ALARM_ACTIVE && item->quantity == ALARM_DEVICE)
         snprintf(text, bytes, "the stream runs on the first device of its list");
     else if (item->alarm.phase != ALARM_ACTIVE && item->quantity == ALARM_FLAT)
         snprintf(text, bytes, "codes differ");
+    else if (item->alarm.phase != ALARM_ACTIVE && isnan(item->value))
+        snprintf(text, bytes, "%s: no event", subject_of(item, subject));
     else if (item->alarm.phase != ALARM_ACTIVE)
-        snprintf(text, bytes, "%s %s", alarm_quantity_name(item->quantity),
+        snprintf(text, bytes, "%s %s", subject_of(item, subject),
                  value_text(item, item->value, value));
     else if (item->quantity == ALARM_DEVICE)
         snprintf(text, bytes, "the stream does not run on the first device of its list");
@@ -52,7 +76,7 @@ const char *alarm_sentence_of(const struct alarm_item *item, char *text, size_t 
         snprintf(text, bytes, "all codes are equal for more than %s",
                  value_text(item, item->rule.above, limit));
     else
-        snprintf(text, bytes, "%s %s is %s %s", alarm_quantity_name(item->quantity),
+        snprintf(text, bytes, "%s %s is %s %s", subject_of(item, subject),
                  value_text(item, item->value, value), item->alarm.above ? "above" : "below",
                  value_text(item, alarm_limit(&item->alarm, &item->rule), limit));
     return text;
@@ -130,7 +154,9 @@ static char *file_text(const struct alarm_item *first, const struct alarm_item *
                         json_string(first->change == ALARM_RAISED ? "raised" : "ended"));
     json_object_set_new(object, "stream", json_string(first->stream));
     json_object_set_new(object, "channels", channels);
-    json_object_set_new(object, "quantity", json_string(alarm_quantity_name(first->quantity)));
+    json_object_set_new(object, "quantity", json_string(alarm_item_quantity(first)));
+    if (first->analysis[0] != '\0')
+        json_object_set_new(object, "analysis", json_string(first->analysis));
     json_object_set_new(object, "value", real(first->value));
     json_object_set_new(object, "limit", real(alarm_limit(&first->alarm, &first->rule)));
     json_object_set_new(object, "unit", json_string(first->unit));

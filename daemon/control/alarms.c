@@ -15,6 +15,7 @@ enum {
     TURN_MS = 25,
     VALUE_TURNS = 4,      /* of so many turns one reads values */
     VALUES_A_TURN = 1024, /* instances whose value one turn reads */
+    EVENTS_A_TURN = 1024, /* of analyses, that one turn reads */
     LOOKS_A_TURN = 256,   /* channels that one turn looks at for a flat line */
     LISTED_MAX = 1024,    /* of those listed, as many are shown */
     MEASURED_MAX = 64,    /* streams whose noise floor was measured */
@@ -44,10 +45,16 @@ static void note_change(struct alarm_item *item, enum alarm_change change, int64
 static void read_item(struct alarm_item *item, const struct stream_stats *stats, int64_t now_ns)
 {
     const int64_t since_ns = item->alarm.since_ns;
-    const double value = alarm_reader_value(&item->reader, item->pipeline, stats, now_ns);
-    const enum alarm_change change = alarm_update(&item->alarm, &item->rule, value, now_ns);
+    const bool above = item->alarm.phase == ALARM_ACTIVE && item->alarm.above;
+    bool none = false;
+    const double value =
+        item->of_analysis != NULL
+            ? alarm_figure_value(item->of_analysis, &item->rule, above, now_ns, &none)
+            : alarm_reader_value(&item->reader, item->pipeline, stats, now_ns);
+    const enum alarm_change change = none ? alarm_clear(&item->alarm, &item->rule, now_ns)
+                                          : alarm_update(&item->alarm, &item->rule, value, now_ns);
     item->told = false;
-    if (!isnan(value))
+    if (none || !isnan(value))
         item->value = value;
     if (change != ALARM_SAME)
         note_change(item, change, since_ns, now_ns);
@@ -71,8 +78,26 @@ static void tell_changes(struct alarms *alarms, uint32_t from, uint32_t until)
     }
 }
 
+struct taking {
+    struct alarms *alarms;
+    int64_t now_ns;
+};
+
+static void take_event(void *context, const struct followed_analysis *of,
+                       const struct analysis_event *event)
+{
+    const struct taking *taking = context;
+    for (uint32_t i = of->first_item; i < of->until_item; i++) {
+        struct alarm_figure *figure = taking->alarms->items[i].of_analysis;
+        if (figure != NULL && figure->of == of && figure->field != NULL)
+            alarm_figure_take(figure, event, taking->now_ns);
+    }
+}
+
 static void read_values(struct alarms *alarms, int64_t now_ns)
 {
+    struct taking taking = {alarms, now_ns};
+    alarm_events_read(&alarms->events, now_ns, EVENTS_A_TURN, take_event, &taking);
     const uint32_t from = alarms->at_value < alarms->count ? alarms->at_value : 0;
     const uint32_t until =
         alarms->count - from > VALUES_A_TURN ? from + VALUES_A_TURN : alarms->count;
@@ -265,7 +290,9 @@ static json_t *item_json(const struct alarm_item *item)
     json_object_set_new(object, "channel",
                         item->reader.channel >= 0 ? json_integer(item->reader.channel + 1)
                                                   : json_null());
-    json_object_set_new(object, "quantity", json_string(alarm_quantity_name(item->quantity)));
+    json_object_set_new(object, "quantity", json_string(alarm_item_quantity(item)));
+    json_object_set_new(object, "analysis",
+                        item->analysis[0] != '\0' ? json_string(item->analysis) : json_null());
     json_object_set_new(object, "state", json_string(active ? "active" : "ended"));
     json_object_set_new(object, "value", real(item->value));
     json_object_set_new(object, "limit", real(alarm_limit(&item->alarm, &item->rule)));
@@ -358,6 +385,7 @@ static void closed(uv_handle_t *handle)
         free(noise);
     }
     alarm_items_free(alarms->items, alarms->count);
+    alarm_events_close(&alarms->events);
     free(alarms);
 }
 

@@ -5,6 +5,7 @@
 
 #include <uv.h>
 
+#include "control/alarm_events.h"
 #include "control/alarm_files.h"
 #include "control/alarm_values.h"
 #include "control/process.h"
@@ -16,11 +17,15 @@
 struct alarm_item {
     char name[OPTION_NAME_BYTES], stream[OPTION_NAME_BYTES];
     char unit[QUANTITY_UNIT_BYTES]; /* of its value and limits; "" for numbers */
+    /* of an analysis: its name and the quantity as written; else "" */
+    char analysis[OPTION_NAME_BYTES], figure[OPTION_NAME_BYTES];
     enum alarm_quantity quantity;
+    bool amplitude; /* the value is one of the channel */
     bool exec;
     struct alarm_rule rule;
-    struct pipeline *pipeline; /* as long as the registry has the same version */
-    struct alarm_reader reader;
+    struct pipeline *pipeline;        /* as long as the registry has the same version */
+    struct alarm_reader reader;       /* of a stream … */
+    struct alarm_figure *of_analysis; /* … or of an analysis; else NULL */
 
     struct alarm alarm;
     double value;      /* the last one known; when it was raised, or as it ended */
@@ -61,6 +66,7 @@ struct alarms {
     uint32_t count;
     const struct config *config; /* what they were made of … */
     uint64_t version;            /* … and the registry then */
+    struct alarm_events events;
     struct flat_lines flat;
     uint32_t at_value, at_flat; /* where the next turn goes on */
 };
@@ -72,6 +78,9 @@ void alarm_items_free(struct alarm_item *items, uint32_t count);
 /* The noise floor of a channel, measured or configured; 0: not known. */
 double alarm_noise_floor(const struct alarms *alarms, const struct config_stream *stream,
                          uint32_t channel);
+
+/* The name of its quantity: "level", "peak_db". */
+const char *alarm_item_quantity(const struct alarm_item *item);
 
 /* alarm_tell.c: items [from, until) of one alarm and stream changed alike in this turn where they
  * are marked as told. */

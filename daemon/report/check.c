@@ -326,18 +326,22 @@ static void print_limit(const struct config_alarm *alarm, const char *word, doub
 {
     const enum dimension dimension = alarm_quantity_dimension(alarm->quantity);
     char text[40];
-    if (dimension == DIMENSION_TIME || dimension == DIMENSION_FREQUENCY)
+    if (dimension == DIMENSION_RATIO)
+        fprintf(out, " %s %.6g %%", word, 100 * limit);
+    else if (dimension == DIMENSION_TIME || dimension == DIMENSION_FREQUENCY)
         fprintf(out, " %s %s", word, quantity_print(dimension, limit, text, sizeof text));
     else
         fprintf(out, " %s %.6g%s%s", word, limit, alarm->unit[0] != '\0' ? " " : "", alarm->unit);
 }
 
-static void print_alarm(const struct config_alarm *alarm, uint32_t channels, FILE *out)
+static void print_alarm(const struct config *config, const struct config_alarm *alarm, FILE *out)
 {
     uint32_t watched = 0;
-    for (uint32_t c = 0; alarm->channels != NULL && c < channels; c++)
+    for (uint32_t c = 0; c < alarm->channel_count; c++)
         watched += alarm->channels[c];
-    fprintf(out, "  alarm %-10s %s", alarm->name, alarm_quantity_name(alarm->quantity));
+    fprintf(out, "  alarm %-10s %s", alarm->name, alarm->figure);
+    if (alarm->analysis >= 0)
+        fprintf(out, " of analysis %s", config->analyses[alarm->analysis].name);
     if (alarm->quantity != ALARM_DEVICE && alarm->rule.has_above)
         print_limit(alarm, "above", alarm->rule.above, out);
     if (alarm->rule.has_below)
@@ -363,7 +367,7 @@ static void print_alarms(const struct config *config, uint32_t index, FILE *out)
                 ALARM_NAME_NOISE, floors, floors == 1 ? "" : "s");
     for (uint32_t i = 0; i < config->alarm_count; i++)
         if (config->alarms[i].stream == index)
-            print_alarm(&config->alarms[i], stream->source.channels, out);
+            print_alarm(config, &config->alarms[i], out);
 }
 
 /* ---- the whole --------------------------------------------------------------------------- */

@@ -147,6 +147,10 @@ static const struct line alarms[ALARM_QUANTITIES][LINES_MAX] = {
     [ALARM_MISSES] = {{"stream", "base"}, {"above", "5"}},
     [ALARM_DEVICE] = {{"stream", "base"}},
     [ALARM_FLAT] = {{"stream", "base"}, {"above", "5 s"}},
+    [ALARM_EVENTS] = {{"analysis", "watch"}, {"above", "5"}},
+    [ALARM_SUM] = {{"analysis", "watch"}, {"above", "5 eu"}},
+    [ALARM_FIELD] = {{"analysis", "watch"}, {"above", "60 dB"}},
+    [ALARM_DEAD] = {{"analysis", "watch"}, {"above", "5 %"}},
 };
 
 static const struct line filters[FILTER_TYPES][LINES_MAX] = {
@@ -396,6 +400,7 @@ static const struct {
     {SECTION_ANALYSIS, "bpfo", "3.58"},
     {SECTION_ANALYSIS, "bpfi", "5.42"},
     {SECTION_ALARM, "stream", "base"},
+    {SECTION_ALARM, "analysis", "watch"},
     {SECTION_ALARM, "channel", "1"},
     {SECTION_ALARM, "above", "that of its quantity"},
     {SECTION_ALARM, "below", "that of its quantity"},
@@ -502,6 +507,9 @@ unsigned sample_around(const struct schema_key *key, int type, const char *value
                        size_t bytes)
 {
     const struct schema_section *section = &schema_sections[key->section];
+    /* With a field `stream` is there to be told that its quantity is unknown. */
+    if (key->section == SECTION_ALARM && type == ALARM_FIELD && strcmp(key->row.key, "stream") == 0)
+        type = ALARM_LEVEL;
     snprintf(
         text, bytes,
         "[stream base]\nsource = generator\nrate = 500 kHz\nfull scale = 10 V\n%sfilter = spare\n"
@@ -515,7 +523,8 @@ unsigned sample_around(const struct schema_key *key, int type, const char *value
         append(text, bytes,
                "[sink samples]\ntype = recording\nstream = sample\npath = samples.wav");
     append(text, bytes, "[sink base]\ntype = rtp\nstream = base\naddress = 127.0.0.1:6002");
-    if (key->section == SECTION_SINK || key->section == SECTION_ANALYSIS)
+    if (key->section == SECTION_SINK || key->section == SECTION_ANALYSIS ||
+        (key->section == SECTION_ALARM && alarm_quantity_of_analysis((enum alarm_quantity)type)))
         append_analysis(text, bytes);
     char heading[80];
     snprintf(heading, sizeof heading, section->named ? "[%s sample]" : "[%s]", section->word);
@@ -527,6 +536,8 @@ unsigned sample_around(const struct schema_key *key, int type, const char *value
         char name[64];
         const char *word = schema_type_name(key->section, type);
         bool chain = key->section == SECTION_STREAM && strcmp(word, "stream") == 0;
+        if (key->section == SECTION_ALARM && type == ALARM_FIELD)
+            word = "peak_db";
         snprintf(name, sizeof name, "%s%s", word, chain ? " base" : "");
         append_setting(text, bytes, section->type_key, name);
     }

@@ -16,6 +16,7 @@
 
 #include "alarm/alarm.h"
 #include "alarm/flat.h"
+#include "alarm/spread.h"
 #include "alarm/window.h"
 
 static const int64_t second_ns = 1000000000;
@@ -246,6 +247,63 @@ static void a_look_at_few(void **state)
     assert_true(flat_may_be(&flat, codes, 1, 1, 1, 4));
 }
 
+/* ---- extremes ---------------------------------------------------------------------------- */
+
+/* Within 10 s: what comes at a second, and what is read then. */
+static void extremes_slide(void **state)
+{
+    (void)state;
+    static const struct {
+        double at_s, value; /* NAN: nothing comes */
+        bool any;
+        double least, greatest;
+    } rows[] = {
+        {1, NAN, false, 0, 0}, {2, 5, true, 5, 5},        {2.4, 3, true, 3, 5},
+        {7, 9, true, 3, 9},    {12.3, NAN, true, 3, 9},   {12.5, NAN, true, 9, 9},
+        {17, -2, true, -2, 9}, {17.1, NAN, true, -2, -2}, {28, NAN, false, 0, 0},
+    };
+    struct spread spread = {.length_ns = 10 * second_ns};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const int64_t now_ns = (int64_t)(rows[i].at_s * 1e9);
+        double least = 0, greatest = 0;
+        spread_put(&spread, rows[i].value, now_ns);
+        assert_true(spread_read(&spread, now_ns, &least, &greatest) == rows[i].any);
+        if (rows[i].any)
+            assert_true(least == rows[i].least && greatest == rows[i].greatest);
+    }
+    assert_true(spread.last == -2);
+}
+
+/* However many come, those within the length are in it. */
+static void extremes_of_many(void **state)
+{
+    (void)state;
+    struct spread spread = {.length_ns = second_ns};
+    double least, greatest;
+    for (int64_t i = 0; i < 20000; i++)
+        spread_put(&spread, (double)i, i * second_ns / 1000);
+    assert_true(spread_read(&spread, 20 * second_ns, &least, &greatest));
+    assert_true(greatest == 19999);
+    assert_true(least <= 19000 && least >= 18900);
+}
+
+/* Nothing is beyond a limit, though there is no value: an active alarm ends, a pending one too. */
+static void cleared(void **state)
+{
+    (void)state;
+    const struct alarm_rule rule = {
+        .has_above = true, .above = 5, .for_ns = 2 * second_ns, .hold_ns = 3 * second_ns};
+    struct alarm alarm = {.phase = ALARM_IDLE};
+    assert_int_equal(alarm_update(&alarm, &rule, 9, 1 * second_ns), ALARM_SAME);
+    assert_int_equal(alarm_clear(&alarm, &rule, 2 * second_ns), ALARM_SAME);
+    assert_int_equal(alarm.phase, ALARM_IDLE);
+    alarm_update(&alarm, &rule, 9, 3 * second_ns);
+    assert_int_equal(alarm_update(&alarm, &rule, 9, 5 * second_ns), ALARM_RAISED);
+    assert_int_equal(alarm_update(&alarm, &rule, NAN, 9 * second_ns), ALARM_SAME);
+    assert_int_equal(alarm_clear(&alarm, &rule, 7 * second_ns), ALARM_SAME); /* `hold` */
+    assert_int_equal(alarm_clear(&alarm, &rule, 9 * second_ns), ALARM_ENDED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +315,9 @@ int main(void)
         cmocka_unit_test(a_window_read_seldom),
         cmocka_unit_test(flat_runs),
         cmocka_unit_test(a_look_at_few),
+        cmocka_unit_test(extremes_slide),
+        cmocka_unit_test(extremes_of_many),
+        cmocka_unit_test(cleared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * [alarm NAME] and what a stream says of its channels: values as the daemon gets them, and the
  * message for everything that is wrong, each at its line.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -54,6 +55,60 @@ static void a_whole_one(void **state)
     assert_true(!alarm->channels[0] && alarm->channels[1] && !alarm->channels[2] &&
                 alarm->channels[3]);
     assert_false(alarm->exec);
+    config_free(config);
+}
+
+#define HITS "[analysis bursts]\ntype = hits\nstream = a\nthreshold = 1 mV\n"
+
+/* Limits in the unit of a field, of the channel, and plain numbers; channels of the analysis. */
+static void quantities_of_an_analysis(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *lines;
+        enum alarm_quantity quantity;
+        double above;
+        const char *unit;
+    } rows[] = {
+        {"quantity = hits\nabove = 50\nwithin = 1 min\n", ALARM_EVENTS, 50, ""},
+        {"quantity = sum energy_eu\nabove = 1e4 eu\n", ALARM_SUM, 1e4, "eu"},
+        {"quantity = sum counts\nabove = 300\n", ALARM_SUM, 300, ""},
+        {"quantity = peak_db\nabove = 80 dB\n", ALARM_FIELD, 80, "dB"},
+        {"quantity = peak_db\nabove = 80\n", ALARM_FIELD, 80, "dB"},
+        {"quantity = skewness\nabove = -0.5\n", ALARM_FIELD, -0.5, ""},
+        {"quantity = rise_us\nabove = 20us\n", ALARM_FIELD, 20, "us"},
+        {"quantity = amplitude\nabove = 5 mV\n", ALARM_FIELD, 0.005, "V"},
+        {"quantity = dead time\nabove = 10 %\n", ALARM_DEAD, 0.1, ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[2048];
+        snprintf(text, sizeof text,
+                 BEFORE "unused = 2\n" HITS "[alarm loud]\nanalysis = bursts\n%s", rows[i].lines);
+        struct config *config = load(text);
+        const struct config_alarm *alarm = &config->alarms[0];
+        assert_int_equal(alarm->quantity, rows[i].quantity);
+        assert_true(alarm->rule.has_above && fabs(alarm->rule.above - rows[i].above) < 1e-12);
+        assert_string_equal(alarm->unit, rows[i].unit);
+        assert_int_equal(alarm->analysis, 0);
+        assert_int_equal(alarm->stream, 0);
+        if (alarm->quantity == ALARM_DEAD)
+            assert_null(alarm->channels);
+        else
+            assert_true(alarm->channels[0] && !alarm->channels[1] && alarm->channels[3]);
+        config_free(config);
+    }
+}
+
+/* Intervals have a field `hits`: with them the name means that. */
+static void a_field_that_is_named_like_events(void **state)
+{
+    (void)state;
+    struct config *config =
+        load(BEFORE "[analysis levels]\ntype = intervals\nstream = a\nthreshold = 1 mV\n"
+                    "[alarm loud]\nanalysis = levels\nquantity = hits\nabove = 1\n"
+                    "[alarm few]\nanalysis = levels\nquantity = intervals\nbelow = 1\n");
+    assert_int_equal(config->alarms[0].quantity, ALARM_FIELD);
+    assert_int_equal(config->alarms[1].quantity, ALARM_EVENTS);
     config_free(config);
 }
 
@@ -134,7 +189,8 @@ static void messages(void **state)
         {BEFORE ALARM "quantity = device\nabove = 1\n", 17,
          "has no meaning with `quantity = device`"},
         {BEFORE ALARM "quantity = silence\nabove = 1 s\nchannel = 1\n", 18,
-         "has no meaning with `quantity = silence`, it belongs to level, overloads or flat line"},
+         "has no meaning with `quantity = silence`, it belongs to level, overloads, flat line, "
+         "hits, sum energy_eu or FIELD"},
         {BEFORE ALARM "quantity = silence\nabove = 1 s\nwithin = 1 s\n", 18, "has no meaning"},
         {BEFORE ALARM "quantity = level\nbelow = 1\nchannel = 5\n", 18,
          "stream a has only 4 channels; write numbers from 1 to 4"},
@@ -150,6 +206,31 @@ static void messages(void **state)
         {BEFORE "[alarm quiet]\nquantity = device\n", 14, "needs `stream`"},
         {BEFORE "[alarm quiet]\nstream = a\n", 14, "needs `quantity`"},
         {BEFORE "[alarm quiet]\nstream = a\nquantity = volume\n", 16, "is not known; write"},
+        {BEFORE "[alarm quiet]\nstream = a\nquantity = levle\n", 16, "is not known; write level"},
+        {BEFORE HITS "[alarm loud]\nanalysis = bursts\nquantity = peak\nabove = 1\n", 20,
+         "analysis bursts has no such quantity; write one of: hits, dead time, sum counts, sum "
+         "energy_eu, amplitude, peak_db, rise_us"},
+        {BEFORE HITS "[alarm loud]\nanalysis = bursts\nquantity = sources\nabove = 1\n", 20,
+         "has no such quantity"},
+        {BEFORE HITS "[alarm loud]\nanalysis = bursts\nquantity = sum peak_db\nabove = 1\n", 20,
+         "has no such quantity"},
+        {BEFORE HITS "[alarm loud]\nanalysis = burst\nquantity = hits\nabove = 1\n", 19,
+         "alarm loud names an analysis burst that nobody defined; write bursts"},
+        {BEFORE HITS "[alarm loud]\nanalysis = bursts\nstream = a\nquantity = peak_db\n", 20,
+         "remove `stream`"},
+        {BEFORE HITS "[alarm loud]\nstream = a\nquantity = hits\nabove = 1\n", 19,
+         "has no meaning with `quantity = hits`"},
+        {BEFORE HITS "[alarm loud]\nanalysis = bursts\nquantity = level\nabove = 1\n", 19,
+         "has no meaning with `quantity = level`"},
+        {BEFORE HITS "[alarm loud]\nquantity = hits\nabove = 1\n", 18, "needs `analysis`"},
+        {BEFORE HITS "[alarm loud]\nanalysis = bursts\nquantity = rise_us\nabove = 1 ms\n", 21,
+         "1 ms"},
+        {BEFORE HITS "[alarm loud]\nanalysis = bursts\nquantity = rms\nabove = 1 Pa\n", 21,
+         "is in Pa, but the unit here is V"},
+        {BEFORE HITS "[alarm loud]\nanalysis = bursts\nquantity = hits\nabove = 1\nchannel = 5\n",
+         22, "analysis bursts has only 4 channels; write numbers from 1 to 4"},
+        {BEFORE HITS "[alarm loud]\nanalysis = bursts\nquantity = dead time\nabove = 2\n", 21, "2"},
+        {BEFORE HITS "[alarm loud]\nanalysis = bursts\nquantity = hits\n", 18, "has no limit"},
         {BEFORE "[alarm flat-line]\nstream = a\nquantity = device\n", 14,
          "an alarm that needs no section; choose another name"},
     };
@@ -180,9 +261,14 @@ static void a_program_without_a_state_directory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_whole_one),        cmocka_unit_test(defaults),
-        cmocka_unit_test(what_a_stream_says), cmocka_unit_test(a_reload_keeps_the_stream),
-        cmocka_unit_test(messages),           cmocka_unit_test(a_program_without_a_state_directory),
+        cmocka_unit_test(a_whole_one),
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(quantities_of_an_analysis),
+        cmocka_unit_test(a_field_that_is_named_like_events),
+        cmocka_unit_test(what_a_stream_says),
+        cmocka_unit_test(a_reload_keeps_the_stream),
+        cmocka_unit_test(messages),
+        cmocka_unit_test(a_program_without_a_state_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
