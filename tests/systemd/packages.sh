@@ -47,7 +47,13 @@ everything >/tmp/before
 check "install" dpkg -i "$packages"/*.deb
 check "the service runs its example" eventually service_runs
 check "it computes on PoCL" bash -c 'journalctl -u convolvd -o cat --no-pager | grep -q "Portable Computing Language"'
-check "results come" timeout 60 convolv-tap --listen 127.0.0.1:5006 --channels 4 --rate '1 MHz' --seconds 1 --timeout 30s
+# What docs/packages.md tells a user to see after the installation.
+page=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")/docs/packages.md
+sed -n '/^After the installation/,/^Then write/s/^    //p' "$page" >/tmp/lines
+check "the page has lines to run" test "$(wc -l </tmp/lines)" -ge 3
+while read -r line; do
+    check "docs/packages.md: $line" timeout 60 bash -c "$line" </dev/null
+done </tmp/lines
 check "convolv-web runs" systemctl is-active convolv-web
 check "the page is reachable" eventually page_answers
 check "manual pages" bash -c 'for page in man8/convolv{d,-web}.8 man5/convolvd.conf.5 man1/convolv-{rig,tap,design,alarm}.1 man1/convolvctl.1; do
