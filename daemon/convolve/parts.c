@@ -117,7 +117,8 @@ static struct piece piece_part(const struct launch *launch, double share)
     const struct stage *stage = launch->stage;
     const bool apart = !stage->reads_groups && stage->sides == 1;
     const uint32_t unit = apart ? stage->group_rows : launch->rows;
-    const double units = launch->rows / unit * share;
+    const uint32_t count = launch->rows / unit;
+    const double units = count * share;
     struct piece most = piece_most(launch);
     const uint32_t rows = units >= 1 ? (uint32_t)units * unit : unit;
     const uint32_t groups =

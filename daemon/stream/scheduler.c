@@ -221,12 +221,12 @@ static struct budget budget_for(const struct scheduler *scheduler,
 }
 
 /* Whether blocks of the stream may be submitted now: while a batch in parts is in flight, only
- * those that may overtake it. */
+ * those that may overtake it. Those of its own stream never do: no stream is above itself. */
 static bool may_submit(const struct scheduler *scheduler, const struct stream *stream)
 {
-    const struct stream *of = scheduler->parted_of;
-    return scheduler->parted == NULL || (stream != of && stream_is_live(stream) &&
-                                         stream_priority(stream) > stream_priority(of));
+    return scheduler->parted == NULL ||
+           (stream_is_live(stream) &&
+            stream_priority(stream) > stream_priority(scheduler->parted_of));
 }
 
 /* What waits, in the order in which it is to be computed; how many streams that is. */
