@@ -197,6 +197,9 @@ struct analysis_ops {
     /* What the analysis whose events it takes has said through `advance`: so a source is told of
      * when its last hit may have come, not when the next one does. With of_events. */
     void (*advance)(struct analysis *analysis, uint64_t epoch, uint64_t frame);
+    /* Somebody has noted something, at a frame as the events are numbered. It comes before or
+     * behind events of frames near it. With of_events; NULL: it is of no interest. */
+    void (*mark)(struct analysis *analysis, uint64_t epoch, uint64_t frame, const char *text);
     void (*ledger)(const struct analysis *analysis, struct analysis_ledger *ledger);
     /* All of its state, to write, to count or to read (codec.h); history is the caller's. After
      * reading, an analysis opened with equal options goes on as if it had taken all frames itself.

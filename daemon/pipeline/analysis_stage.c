@@ -136,6 +136,13 @@ static bool take_frames(struct analysis_stage *s)
     return true;
 }
 
+static void take_mark(struct analysis_stage *s, const struct sink_mark *mark)
+{
+    if (s->ops->mark != NULL)
+        s->ops->mark(s->analysis, mark->epoch, mark->frame, mark->text);
+    analysis_outlets_mark(&s->outlets, mark);
+}
+
 /* Takes one event of another analysis; false: there is none. */
 static bool take_events(struct analysis_stage *s)
 {
@@ -145,7 +152,7 @@ static bool take_events(struct analysis_stage *s)
     const bool is_event = message->kind == EVENT_MESSAGE_EVENT,
                stop = sink_thread_must_end(&s->thread);
     if (message->kind == EVENT_MESSAGE_MARK)
-        analysis_outlets_mark(&s->outlets, &message->mark);
+        take_mark(s, &message->mark);
     else if (!stop && is_event)
         s->ops->put_event(s->analysis, &message->event);
     else if (!stop && s->ops->advance != NULL)

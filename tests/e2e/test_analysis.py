@@ -61,13 +61,15 @@ class Analysis(unittest.TestCase):
         return path
 
     @staticmethod
-    def send(port, x, packet):
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        with sock:
-            for at in range(0, len(x), packet):
-                sock.sendto(x[at:at + packet].tobytes(), ("127.0.0.1", port))
-                if at // packet % 16 == 15:
-                    time.sleep(0.002)
+    def send_from(sock, port, x, packet):
+        for at in range(0, len(x), packet):
+            sock.sendto(x[at:at + packet].tobytes(), ("127.0.0.1", port))
+            if at // packet % 16 == 15:
+                time.sleep(0.002)
+
+    def send(self, port, x, packet):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            self.send_from(sock, port, x, packet)
 
     @staticmethod
     def ctl(daemon, *words):
@@ -162,6 +164,34 @@ class Analysis(unittest.TestCase):
         kept = [line for line in lines[1:] if "frame" in line]
         self.assertTrue(kept and all(line["values"]["peak"] > 0.72 for line in kept))
         self.assertLess(len(kept), all_events)
+
+    def test_marked_pulse_of_a_sensor(self):
+        """`convolvctl mark "pulse 2"` makes the next hit of channel 2 a pulse, and a label stays what it is."""
+        folder, port = self.folder(), c.free_port()
+        text = config(folder, port).split("[analysis level]")[0] + (
+            "[analysis a]\ntype = hits\nstream = s\nthreshold = 0.5 V\nhdt = 50 frames\n"
+            "[analysis pairs]\ntype = sensor-test\nanalysis = a\nanswers within = 1 ms\nmarked within = 100 s\n"
+            f"[sink lines]\ntype = jsonl\nanalysis = pairs\npath = {folder}/out.jsonl\n")
+        x = np.zeros((20000, CHANNELS), "<f4")
+        x[10000:10020, 1] = 0.9
+        x[10040:10060, 0] = 0.6
+        with c.Daemon(folder, text) as daemon, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            self.send_from(sock, port, x, 200)
+            hits = lambda: self.ctl(daemon, "analyses")[0]["analyses"][0]["ledger"]["events"].get("hit", 0)
+            c.wait_for(lambda: hits() == 2, "two hits")
+            control = self.socket(daemon).replace("observe", "control")
+            subprocess.run([os.path.join(c.BUILD, "convolvctl"), "--socket", control, "mark", "pulse 2", "--stream", "s"],
+                           check=True, capture_output=True)
+            self.send_from(sock, port, x, 200)
+            c.wait_for(lambda: hits() == 4, "four hits")
+            daemon.stop()
+        lines = read_lines(os.path.join(folder, "out.jsonl"))
+        events = [line for line in lines[1:] if "frame" in line]
+        # The source pauses meanwhile, which may end its epoch.
+        self.assertEqual([(e["channel"], e["frame"] % 20000, e["values"]["pulser"], e["values"]["answers"]) for e in events],
+                         [(1, 10000, 2, 1)])
+        self.assertAlmostEqual(events[0]["values"]["delay_us"], 40 / RATE * 1e6, delta=1e-6)
+        self.assertEqual([line["mark"]["text"] for line in lines if "mark" in line], ["pulse 2"])
 
     def test_ledgers_add_up_under_overload(self):
         folder, port = self.folder(), c.free_port()

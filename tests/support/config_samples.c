@@ -132,7 +132,7 @@ static const struct {
        {{"analysis", "watch"},
         {"sensors", "0 m 0 m, 1 m 0 m, 1 m 1 m, 0 m 1 m"},
         {"velocity", "3 km/s"}}},
-      {"sensor-test", {{"analysis", "watch"}, {"pulse above", "90 dB"}}},
+      {"sensor-test", {{"analysis", "watch"}}},
 };
 
 /* Limits of alarms have the unit of their quantity. */
@@ -376,6 +376,8 @@ static const struct {
     {SECTION_ANALYSIS, "cluster radius", "10 mm"},
     {SECTION_ANALYSIS, "pulse above", "95 dB"},
     {SECTION_ANALYSIS, "answers within", "20 ms"},
+    {SECTION_ANALYSIS, "marked within", "5 s"},
+    {SECTION_ANALYSIS, "pulsers", "1, 2"},
     {SECTION_ANALYSIS, "interval", "10 ms"},
     {SECTION_ANALYSIS, "threshold", "40 dB"},
     {SECTION_ANALYSIS, "hdt", "200 us"},

@@ -131,6 +131,132 @@ static void test_told_when_no_answer_can_follow(void **state)
     analysis_world_close(&world);
 }
 
+/* A mark announces the first hit of its channel behind it, once, and for a time. */
+static void test_marked_pulses(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t epoch, frame; /* of the mark; the hits lie at 100, 1000 and 1010 of epoch 0 */
+        uint32_t pulser;       /* 0: none */
+    } cases[] = {
+        {"pulse 2", 0, 150, 2}, {"pulse 1", 0, 0, 1},    {"pulse", 0, 1000, 3},
+        {"pulse", 0, 99, 1},    {"pulse 2", 0, 1011, 0}, {"pulse 4", 0, 0, 0},
+        {"pulse 0", 0, 0, 0},   {"pulses", 0, 0, 0},     {"pulse 2 now", 0, 0, 0},
+        {"a pulse 2", 0, 0, 0}, {"pulse 2", 0, 500, 0}, /* 510 frames before: too old */
+        {"pulse 2", 1, 0, 0},   {"", 0, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct analysis_world world;
+        open_test(&world, 3,
+                  (const char *[]){"answers within = 200", "marked within = 505",
+                                   i == 0 ? "marked within = 2000" : NULL, NULL});
+        analysis_sensor_test.mark(world.analysis, cases[i].epoch, cases[i].frame, cases[i].text);
+        put_hit(&world, 0, 100, 0, 60);
+        put_hit(&world, 0, 1000, 2, 60);
+        put_hit(&world, 0, 1010, 1, 60);
+        put_hit(&world, 0, 5000, 1, 60); /* the mark is spent */
+        world.ops->advance(world.analysis, 0, UINT64_MAX);
+        if (world.count != (cases[i].pulser > 0 ? 2 : 0))
+            fail_msg("case %zu: %zu events", i, world.count);
+        if (cases[i].pulser > 0)
+            assert_int_equal(coupling(&world, 0)->pulser, cases[i].pulser);
+        analysis_world_close(&world);
+    }
+}
+
+/* Behind the end of its epoch a mark holds for as long from the begin of a later one. */
+static void test_marks_of_an_epoch_before(void **state)
+{
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        struct analysis_world world;
+        open_test(&world, 2, (const char *[]){"marked within = 500", NULL});
+        analysis_sensor_test.mark(world.analysis, 3, 100000, "pulse 1");
+        put_hit(&world, 4, late ? 501 : 500, 0, 60);
+        world.ops->advance(world.analysis, 4, UINT64_MAX);
+        assert_int_equal(world.count, !late);
+        analysis_world_close(&world);
+    }
+}
+
+/* Shots at frames 10.5 + 1000 k, whose filters delay them by 5, from channels 2 and 1 in turn. */
+static void open_shots(struct analysis_world *world)
+{
+    struct analysis_stream stream = analysis_world_stream(3, RATE, "V");
+    stream.excited = true;
+    stream.excitation_frame = 10.5;
+    stream.excitation_period_frames = 1000;
+    stream.delay_frames = 5;
+    analysis_world_open(world, &analysis_sensor_test, &stream,
+                        (const char *[]){"pulsers = 2, 1", "answers within = 100", NULL});
+    if (world->analysis == NULL)
+        fail_msg("%s", world->errors);
+}
+
+static void test_shots_are_pulses(void **state)
+{
+    (void)state;
+    struct analysis_world world;
+    open_shots(&world);
+    world.ops->advance(world.analysis, 0, 1500); /* nothing was heard: when that was is not known */
+    assert_int_equal(world.advanced, 1400);
+    put_hit(&world, 0, 2030, 0, 60);
+    put_hit(&world, 0, 2031, 1, 70); /* the pulser itself */
+    put_hit(&world, 0, 2500, 2, 70); /* no answer */
+    world.ops->advance(world.analysis, 0, 4500);
+    put_hit(&world, 0, 4600, 0, 60);
+    world.ops->advance(world.analysis, 0, UINT64_MAX);
+    static const struct {
+        uint64_t frame;
+        uint32_t channel, pulser;
+        double peak, delay;
+        uint64_t pulses, answers;
+    } expected[] = {
+        {2016, 0, 2, 60, 14.5, 1, 1}, {2016, 2, 2, NAN, NAN, 1, 0}, {3016, 1, 1, NAN, NAN, 1, 0},
+        {3016, 2, 1, NAN, NAN, 1, 0}, {4016, 0, 2, NAN, NAN, 2, 1}, {4016, 2, 2, NAN, NAN, 2, 0},
+    };
+    assert_int_equal(world.count, sizeof expected / sizeof expected[0]);
+    for (size_t i = 0; i < world.count; i++) {
+        const struct coupling *got = coupling(&world, i);
+        assert_int_equal(world.events[i].event.frame, expected[i].frame);
+        assert_int_equal(world.events[i].event.channel, expected[i].channel);
+        assert_int_equal(world.events[i].event.flags, ANALYSIS_PULSE);
+        assert_int_equal(got->pulser, expected[i].pulser);
+        assert_int_equal(got->pulses, expected[i].pulses);
+        assert_int_equal(got->answers, expected[i].answers);
+        near(got->peak_db, expected[i].peak);
+        near(got->delay_us, expected[i].delay);
+    }
+    analysis_world_close(&world);
+}
+
+/* Its state travels in the middle of marks and shots. */
+static void test_state_of_shots(void **state)
+{
+    (void)state;
+    struct analysis_world whole, restored;
+    open_shots(&whole);
+    open_shots(&restored);
+    struct random_state random = {5};
+    uint64_t frame = 0;
+    for (int i = 0; i < 1000; i++) {
+        frame += random_below(&random, 400);
+        const uint32_t channel = random_below(&random, 3);
+        const char *const text = i % 3 == 0 ? "pulse 3" : "pulse";
+        analysis_sensor_test.mark(whole.analysis, 0, frame, text);
+        analysis_sensor_test.mark(restored.analysis, 0, frame, text);
+        if (i % 7 == 0)
+            analysis_world_restore(&restored);
+        put_hit(&whole, 0, frame, channel, 60);
+        put_hit(&restored, 0, frame, channel, 60);
+    }
+    assert_true(whole.count > 300);
+    analysis_world_equal(&whole, &restored);
+    analysis_world_close(&whole);
+    analysis_world_close(&restored);
+}
+
 static void test_state(void **state)
 {
     (void)state;
@@ -169,6 +295,9 @@ static void test_check(void **state)
         {300, {"pulse above = 90 dB"}, "has 300 channels"},
         {2, {"pulse above = 3 Pa"}, "is in Pa, but the unit here is V"},
         {2, {"pulse above = 90 dB", "answers within = 10 ns"}, "is 0 frames"},
+        {2, {"marked within = 1 s"}, NULL},
+        {2, {"pulsers = 1"}, "warning: pulsers: stream vessel says nothing of pulses"},
+        {2, {"pulsers = 1, 3"}, "has no channel 3"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const struct analysis_stream stream = analysis_world_stream(cases[i].channels, RATE, "V");
@@ -187,6 +316,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table_of_pairs),
         cmocka_unit_test(test_told_when_no_answer_can_follow),
+        cmocka_unit_test(test_marked_pulses),
+        cmocka_unit_test(test_marks_of_an_epoch_before),
+        cmocka_unit_test(test_shots_are_pulses),
+        cmocka_unit_test(test_state_of_shots),
         cmocka_unit_test(test_state),
         cmocka_unit_test(test_check),
     };
