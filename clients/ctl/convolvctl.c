@@ -102,6 +102,8 @@ static int show_events(struct client *client, json_t *request, bool follow, bool
             return fail(&problem);
         if (json)
             print_json(line);
+        else if (json_object_get(line, "analysis_event") != NULL)
+            hits_print(line, stdout);
         else
             reply_print_event(line, stdout);
         const json_t *event = json_object_get(line, "event");

@@ -505,8 +505,9 @@ int commands_open(const struct process *process, struct status_queue *status,
 struct event_follow *commands_follow(const struct commands *commands, const json_t *request)
 {
     struct problem problem;
-    const bool good = commands->process->connected &&
-                      command_check(&command_table[CONTROL_HITS], request, &problem) == 0;
+    const bool good =
+        commands->process->connected &&
+        (request == NULL || command_check(&command_table[CONTROL_HITS], request, &problem) == 0);
     return good ? event_follow_open(commands->process, request) : NULL;
 }
 

@@ -13,12 +13,14 @@
 #include "core/log.h"
 #include "io/osc/server.h"
 #include "control/osc_commands.h"
+#include "control/osc_events.h"
 #include "control/osc_table.h"
 
 struct osc_control {
     const struct process *process;
     struct osc_networks control; /* who has the role of that name */
     struct osc *osc;
+    struct osc_events *events;
     struct osc_commands *commands;
 };
 
@@ -135,7 +137,7 @@ static const struct {
 } topic_table[] = {
     {"levels", OSC_TOPIC_LEVELS},   {"envelope", OSC_TOPIC_ENVELOPE},
     {"latency", OSC_TOPIC_LATENCY}, {"results", OSC_TOPIC_RESULTS},
-    {"alarms", OSC_TOPIC_ALARMS},
+    {"alarms", OSC_TOPIC_ALARMS},   {"events", OSC_TOPIC_EVENTS},
 };
 
 /* Whether results of the stream reach the server's subscribers. */
@@ -160,10 +162,15 @@ static void on_subscribe(struct request *request)
                 topics = topic_table[i].topics;
     }
     if (topics == 0) {
-        refuse(request, "no such topic; write levels, envelope, latency, results or alarms");
+        refuse(request,
+               "no such topic; write levels, envelope, latency, results, alarms or events");
         return;
     }
-    if (topics != OSC_TOPIC_ALARMS && !publishes(request->pipeline)) {
+    if (topics == OSC_TOPIC_EVENTS && request->pipeline->analysis_count == 0) {
+        refuse(request, "this stream has no analysis; add [analysis NAME]");
+        return;
+    }
+    if (topics != OSC_TOPIC_ALARMS && topics != OSC_TOPIC_EVENTS && !publishes(request->pipeline)) {
         refuse(request, "this stream has no sink for OSC; add [sink NAME] with type = osc");
         return;
     }
@@ -177,6 +184,8 @@ static void on_subscribe(struct request *request)
     if (osc_subscribe(osc_subscriptions(request->control->osc), request->peer, stream, topics,
                       rate_hz, &problem) != 0)
         refuse(request, problem.text);
+    else if (topics == OSC_TOPIC_EVENTS)
+        osc_events_tell_fields(request->pipeline, request->peer);
 }
 
 static void on_unsubscribe(struct request *request)
@@ -371,6 +380,10 @@ int osc_control_open(const struct process *process, struct commands *commands,
                     : problem_set(problem, ERROR_MEMORY, "osc: out of memory");
     if (error == 0)
         error = osc_open(process->environment, &options, &control->osc, problem);
+    if (error == 0 && osc_events_open(process, control->osc, &control->events) != 0) {
+        osc_close(control->osc);
+        error = problem_set(problem, ERROR_MEMORY, "osc: out of memory");
+    }
     if (error != 0) {
         osc_commands_close(control->commands);
         osc_control_free(control);
@@ -386,7 +399,9 @@ void osc_control_close(struct osc_control *control)
         return;
     osc_commands_close(control->commands);
     control->commands = NULL;
+    osc_events_close(control->events);
     osc_close(control->osc);
+    control->events = NULL;
     control->osc = NULL;
 }
 

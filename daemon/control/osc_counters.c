@@ -51,6 +51,7 @@ static const struct counter counters[] = {
     {"subscriptions", "leases that run now", AT(subscriptions)},
     {"leases", "leases given so far; renewals do not count", AT(leases)},
     {"leases_expired", "leases that were not renewed", AT(leases_expired)},
+    {"events_dropped", "events of analyses that a subscription did not get: beyond its rate, without room, or overwritten before", AT(events_dropped)},
 };
 /* clang-format on */
 

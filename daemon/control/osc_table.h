@@ -25,6 +25,8 @@ enum osc_word {
     OSC_ENVELOPE,
     OSC_LATENCY,
     OSC_ALARM,
+    OSC_FIELDS,
+    OSC_EVENT,
     OSC_CHANGED,
     OSC_REPLY,
     OSC_ERROR,

@@ -368,6 +368,8 @@ static void note_request(struct session *session, const json_t *request)
     }
     if (!session->asked_events)
         return;
+    if (json_is_true(json_object_get(request, "analyses")))
+        session->asked_analyses = commands_follow(session->sessions->commands, NULL);
     const json_t *since = json_object_get(request, "since");
     session->asked_after = json_is_integer(since) && json_integer_value(since) >= 0
                                ? (uint64_t)json_integer_value(since)

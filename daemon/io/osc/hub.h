@@ -29,7 +29,7 @@ struct osc_stats {
     uint64_t challenged, proven, blocks_unproven;
     uint64_t sent, dropped;
     uint64_t connected, connections_refused, closed_slow, closed_stuck, closed_idle, closed_framing;
-    uint64_t leases, leases_expired;
+    uint64_t leases, leases_expired, events_dropped;
     uint64_t connections, subscriptions, peers; /* at this instant */
 };
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/fields.h"
 #include "core/clock.h"
 
 enum {
@@ -12,6 +13,7 @@ enum {
     TCP_BYTES = 16384,
     STATUS_RATE_HZ = 10,    /* levels, envelopes, latencies a second, unless asked otherwise */
     RESULT_RATE_HZ = 20000, /* messages with results */
+    EVENT_RATE_HZ = 1000,   /* messages with events of analyses */
     RATE_MAX_HZ = 100000,
     TYPES_MAX = 3 * OSC_CHANNELS_MAX + 16,
 };
@@ -89,6 +91,7 @@ static int lease(struct osc_subscriptions *subs, struct osc_peer *peer, const ch
     }
     s->rate_hz = rate_hz > 0                  ? rate_hz
                  : topic == OSC_TOPIC_RESULTS ? RESULT_RATE_HZ
+                 : topic == OSC_TOPIC_EVENTS  ? EVENT_RATE_HZ
                                               : STATUS_RATE_HZ;
     if (!renewed)
         s->credit = burst(s->rate_hz);
@@ -200,6 +203,14 @@ static bool send_part(struct osc_subscriptions *subs, struct osc_subscription *s
     return osc_send(s->peer, subs->packet, writer.bytes);
 }
 
+/* Gives the lease what it may send since the last time. */
+static void give_credit(struct osc_subscription *s, int64_t now_ns)
+{
+    s->credit =
+        fmin(s->credit + (double)(now_ns - s->last_ns) * 1e-9 * s->rate_hz, burst(s->rate_hz));
+    s->last_ns = now_ns;
+}
+
 static void send_results(struct osc_subscriptions *subs, struct osc_subscription *s,
                          const struct result *result, int64_t now_ns)
 {
@@ -207,9 +218,7 @@ static void send_results(struct osc_subscriptions *subs, struct osc_subscription
     size_t bytes = (s->peer->link != NULL ? TCP_BYTES : UDP_BYTES) - 64 - strlen(s->stream);
     uint32_t most = (uint32_t)(bytes / (4u * result->channels));
     most = most > 0 ? most : 1;
-    s->credit =
-        fmin(s->credit + (double)(now_ns - s->last_ns) * 1e-9 * s->rate_hz, burst(s->rate_hz));
-    s->last_ns = now_ns;
+    give_credit(s, now_ns);
     uint32_t at = 0;
     do {
         uint32_t frames = result->frames - at < most ? result->frames - at : most;
@@ -339,7 +348,8 @@ void osc_subscriptions_publish(struct osc_subscriptions *subs, const char *strea
     int64_t now = clock_monotonic_ns();
     for (int i = 0; i < OSC_SUBSCRIPTIONS_MAX; i++) {
         struct osc_subscription *s = &subs->list[i];
-        if (!s->used || s->topic == OSC_TOPIC_ALARMS || strcmp(s->stream, stream) != 0)
+        if (!s->used || s->topic == OSC_TOPIC_ALARMS || s->topic == OSC_TOPIC_EVENTS ||
+            strcmp(s->stream, stream) != 0)
             continue;
         if (s->topic == OSC_TOPIC_RESULTS) {
             send_results(subs, s, result, now);
@@ -369,4 +379,102 @@ void osc_subscriptions_tell(struct osc_subscriptions *subs, const char *stream,
         if (!writer.full)
             osc_send(s->peer, subs->packet, writer.bytes);
     }
+}
+
+/* ---- events of analyses ------------------------------------------------------------------ */
+
+static bool is_of_events(const struct osc_subscription *s, const char *stream)
+{
+    return s->used && s->topic == OSC_TOPIC_EVENTS && strcmp(s->stream, stream) == 0;
+}
+
+bool osc_subscriptions_want_events(const struct osc_subscriptions *subs, const char *stream)
+{
+    for (int i = 0; i < OSC_SUBSCRIPTIONS_MAX; i++)
+        if (is_of_events(&subs->list[i], stream))
+            return true;
+    return false;
+}
+
+static uint32_t values_of(const struct analysis_field *field)
+{
+    return field->repeat > 0 ? field->repeat : 1;
+}
+
+/* A double goes as f, so that patches can read it, a counter as h or i. */
+static const char *letters_of(const struct analysis_field *field, const char *wide)
+{
+    return field->type == ANALYSIS_DOUBLE ? "f" : field->type == ANALYSIS_UINT32 ? "i" : wide;
+}
+
+static const char *event_types(const struct osc_subscription *s, const struct osc_event *event,
+                               char types[TYPES_MAX])
+{
+    const char *wide = s->peer->narrow ? "ii" : "h";
+    size_t used = (size_t)snprintf(types, TYPES_MAX, ",ss%si%s%s%sii", wide, wide, wide, wide);
+    for (uint32_t f = 0; f < event->field_count; f++)
+        for (uint32_t n = 0; n < values_of(&event->fields[f]) && used < TYPES_MAX; n++)
+            used += (size_t)snprintf(types + used, TYPES_MAX - used, "%s",
+                                     letters_of(&event->fields[f], wide));
+    return types;
+}
+
+static void put_value(struct osc_writer *writer, const struct analysis_field *field, double value)
+{
+    if (field->type == ANALYSIS_DOUBLE)
+        osc_put_float(writer, (float)value);
+    else if (field->type == ANALYSIS_UINT32)
+        osc_put_int(writer, (int32_t)(uint32_t)value);
+    else
+        osc_put_wide(writer, (uint64_t)value);
+}
+
+static bool send_event(struct osc_subscriptions *subs, const struct osc_subscription *s,
+                       const struct osc_event *told)
+{
+    const struct analysis_event *event = told->event;
+    char types[TYPES_MAX];
+    struct osc_writer writer = begin(subs, s, "event", event_types(s, told, types));
+    osc_put_string(&writer, told->analysis);
+    osc_put_string(&writer, told->kind);
+    osc_put_wide(&writer, event->number);
+    osc_put_int(&writer, (int32_t)event->channel + 1);
+    osc_put_wide(&writer, event->epoch);
+    osc_put_wide(&writer, event->frame);
+    osc_put_wide(&writer, (uint64_t)event->arrival_ns);
+    osc_put_int(&writer, (int32_t)event->flags);
+    osc_put_int(&writer, (int32_t)s->dropped);
+    for (uint32_t f = 0; f < told->field_count; f++)
+        for (uint32_t n = 0; n < values_of(&told->fields[f]); n++)
+            put_value(&writer, &told->fields[f], field_value(&told->fields[f], n, event));
+    return !writer.full && osc_send(s->peer, subs->packet, writer.bytes);
+}
+
+static void drop_events(struct osc_subscriptions *subs, struct osc_subscription *s, uint64_t count)
+{
+    s->dropped += count;
+    subs->stats->events_dropped += count;
+}
+
+void osc_subscriptions_event(struct osc_subscriptions *subs, const char *stream,
+                             const struct osc_event *event)
+{
+    const int64_t now_ns = clock_monotonic_ns();
+    for (int i = 0; i < OSC_SUBSCRIPTIONS_MAX; i++) {
+        struct osc_subscription *s = &subs->list[i];
+        if (!is_of_events(s, stream))
+            continue;
+        give_credit(s, now_ns);
+        if (s->credit >= 1 && send_event(subs, s, event))
+            s->credit--;
+        else
+            drop_events(subs, s, 1);
+    }
+}
+
+void osc_subscriptions_missed(struct osc_subscriptions *subs, const char *stream, uint64_t count)
+{
+    for (int i = 0; count > 0 && i < OSC_SUBSCRIPTIONS_MAX; i++)
+        if (is_of_events(&subs->list[i], stream))
+            drop_events(subs, &subs->list[i], count);
 }

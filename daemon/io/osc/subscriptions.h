@@ -1,7 +1,7 @@
 /*
- * OSC subscriptions: leases of peers on the results of a stream and on its levels, envelopes and
- * latencies. Each topic is a lease of its own, with its own rate and its own end; what is not
- * renewed within the lease time ends.
+ * OSC subscriptions: leases of peers on the results of a stream and on its levels, envelopes,
+ * latencies, alarms and events. Each topic is a lease of its own, with its own rate and its own
+ * end; what is not renewed within the lease time ends.
  *
  * Loop thread. Nothing is allocated per message: each is built in `packet` and sent at once.
  */
@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "analysis/analysis.h"
 #include "core/error.h"
 #include "io/osc/peers.h"
 #include "stream/result.h"
@@ -29,7 +30,8 @@ enum osc_topic {
     OSC_TOPIC_LATENCY = 4,
     OSC_TOPIC_RESULTS = 8,
     OSC_TOPIC_ALARMS = 16,
-    OSC_TOPICS_END = 32,
+    OSC_TOPIC_EVENTS = 32,
+    OSC_TOPICS_END = 64,
 };
 
 /* What only the service knows of a stream. */
@@ -47,8 +49,8 @@ struct osc_subscription {
     unsigned topic; /* one OSC_TOPIC_* */
     double rate_hz;
     int64_t expires_ns;
-    uint64_t sequence, dropped; /* of results */
-    double credit;              /* results that may be sent now */
+    uint64_t sequence, dropped; /* of results, and of events */
+    double credit;              /* results or events that may be sent now */
     int64_t last_ns;            /* when credit was given, or levels were sent */
     /* since levels were last sent */
     uint64_t first_frame, frames;
@@ -95,6 +97,22 @@ struct osc_alarm {
 /* Sends it to every lease on the stream's alarms; they have no rate. */
 void osc_subscriptions_tell(struct osc_subscriptions *subs, const char *stream,
                             const struct osc_alarm *alarm);
+
+/* An event of an analysis of a stream. */
+struct osc_event {
+    const char *analysis, *kind;
+    const struct analysis_field *fields; /* [field_count] */
+    uint32_t field_count;
+    const struct analysis_event *event;
+};
+
+/* Whether anybody has a lease on the stream's events. */
+bool osc_subscriptions_want_events(const struct osc_subscriptions *subs, const char *stream);
+/* Sends it to every lease on the stream's events that may have one more now; the others drop it. */
+void osc_subscriptions_event(struct osc_subscriptions *subs, const char *stream,
+                             const struct osc_event *event);
+/* So many events were overwritten before they could be sent: every lease has dropped them. */
+void osc_subscriptions_missed(struct osc_subscriptions *subs, const char *stream, uint64_t count);
 
 /* Sends a result of a stream to every lease on it. */
 void osc_subscriptions_publish(struct osc_subscriptions *subs, const char *stream,
