@@ -197,8 +197,7 @@ static void end_shot(struct analysis *a, const float *samples, uint64_t from, ui
             /* A pair's flag is that of its first channel. */
             const uint32_t flagged = a->own->golay ? c - c % 2 : c;
             a->saturated[flagged] =
-                a->saturated[flagged] ||
-                validity_saturated(&a->validity, c, from, a->options->stream.taps_longest);
+                a->saturated[flagged] || validity_saturated(&a->validity, c, from);
         }
     } else {
         a->dead++;

@@ -55,7 +55,7 @@ void detector_edge(struct detector_channel *channel, float x, uint64_t frame, ui
 }
 
 void detector_load(struct detector_channel *channel, const struct detector_input *input,
-                   uint64_t saturated, uint64_t saturated_before)
+                   uint64_t saturated)
 {
     const uint32_t channels = input->run->channels;
     const float *x = input->samples + channel->channel;
@@ -67,7 +67,6 @@ void detector_load(struct detector_channel *channel, const struct detector_input
     channel->frames = input->frames;
     channel->at = channel->arms_at = channel->sums_at = channel->record_at = 0;
     channel->saturated = saturated;
-    channel->saturated_before = saturated_before;
     if (channel->state == DETECTOR_OPEN && channel->saturated_first == never && saturated != 0)
         channel->saturated_first = input->first_frame + column_lowest(saturated, 0);
     find_masks(channel);
@@ -275,10 +274,6 @@ static void begin(struct detector_channel *channel, const struct detector_rules 
     }
     if (frame == channel->after_timeout)
         hit->flags |= ANALYSIS_AFTER_TIMEOUT;
-    const uint64_t saturated = channel->saturated & column_mask(0, i);
-    channel->saturated_lead = saturated != 0 ? channel->first_frame + DETECTOR_FRAMES -
-                                                   (uint64_t)__builtin_clzll(saturated)
-                                             : channel->saturated_before;
     const uint64_t later = channel->saturated & column_mask(i, channel->frames);
     channel->saturated_first = later != 0 ? channel->first_frame + column_lowest(later, 0) : never;
     record_lead(channel, rules, input, i);
@@ -299,9 +294,7 @@ static void complete(struct detector_channel *channel, const struct detector_rul
     struct detector_hit *hit = &channel->hit;
     const uint64_t wanted = hit->lead + (hit->last - hit->first) + 1 + rules->post_duration;
     hit->record_frames = channel->recorded < wanted ? channel->recorded : (uint32_t)wanted;
-    if ((channel->saturated_lead != 0 &&
-         channel->saturated_lead - 1 + rules->settling >= hit->first) ||
-        channel->saturated_first <= hit->last)
+    if (channel->saturated_first <= hit->last)
         hit->flags |= ANALYSIS_SATURATED;
     channel->completed = frame;
     channel->state = DETECTOR_COMPLETE;
@@ -530,7 +523,6 @@ bool detector_walk(struct detector_channel *channel, const struct detector_rules
     struct detector_hit *hit = &channel->hit;
     sound = walk_hit(hit, rules, codec);
     walk_sums(codec, &channel->running);
-    codec_u64(codec, &channel->saturated_lead);
     codec_u64(codec, &channel->saturated_first);
     walk_u32(codec, &channel->recorded, rules->record_frames, &sound);
     if (!sound || codec->failed || hit->last >= next_frame)

@@ -37,7 +37,6 @@ struct detector_rules {
     uint64_t hdt, hlt, pdt; /* pdt 0: the peak is the hit's maximum */
     uint64_t max_duration;  /* ≥ 1 */
     uint64_t post_duration; /* of the record, behind the hit's last frame */
-    uint64_t settling;      /* S-1 frames, over which a saturated input spreads */
     uint32_t pre_trigger;   /* of the record */
     uint32_t record_frames; /* capacity of a record, pre-trigger included; 0: none is kept */
     bool energy_to_end; /* the window of energy and strength: first … end, else first … last */
@@ -106,15 +105,13 @@ struct detector_channel {
     struct detector_hit hit;
     struct detector_sums running; /* of all frames since hit.first */
     uint32_t recorded;            /* frames in `record`, while the hit is open or in post */
-    uint64_t saturated_lead;      /* behind the latest saturated frame before the hit; 0: none */
-    uint64_t saturated_first;     /* the first one from hit.first on; UINT64_MAX: none */
+    uint64_t saturated_first;     /* frame from hit.first on; UINT64_MAX: none */
 
     /* The column under work; nothing of it outlives the caller's `put`. */
     uint64_t first_frame, completed; /* `completed`: the frame at which the hit became complete */
     uint32_t frames, at;             /* `at`: next frame to look at for begins and ends */
     uint32_t arms_at, sums_at, record_at;
     uint64_t above, below_zero, above_zero, saturated; /* masks */
-    uint64_t saturated_before;
     float column[DETECTOR_FRAMES];
 };
 
@@ -124,10 +121,9 @@ void detector_set_threshold(struct detector_channel *channel, double threshold);
 /* The first frame of an epoch, or the first behind invalid ones, before its column is loaded. */
 void detector_edge(struct detector_channel *channel, float x, uint64_t frame, uint32_t causes);
 
-/* Takes a column. `saturated`: one bit for each frame with a saturated input; saturated_before:
- * behind the latest such frame before the column, 0: none. */
+/* Takes a column. `saturated`: one bit for each frame that rests on a saturated input. */
 void detector_load(struct detector_channel *channel, const struct detector_input *input,
-                   uint64_t saturated, uint64_t saturated_before);
+                   uint64_t saturated);
 
 /* Works on the column until a hit is complete (true) or the column is at its end (false). */
 bool detector_scan(struct detector_channel *channel, const struct detector_rules *rules,

@@ -234,7 +234,6 @@ static void check_frames(const struct option_check *check, struct analysis_optio
         .hlt = frames_of(check, ROW_HLT, own->hlt, rate),
         .pdt = frames_of(check, ROW_PDT, own->pdt, rate),
         .post_duration = frames_of(check, ROW_POST_DURATION, own->post_duration, rate),
-        .settling = options->stream.taps_longest > 0 ? options->stream.taps_longest - 1 : 0,
         .pre_trigger = (uint32_t)frames_of(check, ROW_PRE_TRIGGER, own->pre_trigger, rate),
         .energy_to_end = own->energy_to_end,
     };

@@ -31,7 +31,7 @@
 #include "analysis/pieces.h"
 #include "analysis/saturation.h"
 
-enum { STATE_VERSION = 1 };
+enum { STATE_VERSION = 2 };
 
 static const uint64_t none = UINT64_MAX;
 
@@ -213,7 +213,7 @@ static void look(struct analysis *a, const struct detector_input *input)
         if (!a->loud[c])
             continue;
         struct detector_channel *detector = &a->detectors[c];
-        detector_load(detector, input, a->saturation.bits[c], a->saturation.before[c]);
+        detector_load(detector, input, a->saturation.bits[c]);
         if (detector->above != 0 || detector->state == DETECTOR_OPEN)
             noise_spoil(&a->noise, c);
         scan(a, c, input);
@@ -279,7 +279,7 @@ static void put_live(struct analysis *a, const struct analysis_run *run, uint64_
         saturation_column(&a->saturation, run, from, frames);
         if (find_loud(a))
             look(a, &input);
-        saturation_pass(&a->saturation, from);
+        saturation_pass(&a->saturation);
         if (noise_add(&a->noise, input.samples, from, frames))
             take_noise(a);
         from = end;
@@ -317,7 +317,7 @@ static void put_dead(struct analysis *a, const struct analysis_run *run, const s
         cut(a, piece->from, causes_at(run, piece->from));
     a->edge = true;
     a->edge_causes = causes_at(run, piece->until - 1);
-    saturation_skip(&a->saturation, run, piece->from, piece->until);
+    saturation_skip(&a->saturation, run, piece->until);
     a->next_frame = piece->until;
 }
 

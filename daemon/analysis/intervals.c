@@ -113,8 +113,7 @@ static void emit(struct analysis *a, uint32_t channel, uint32_t flags)
 {
     const struct analysis_stream *stream = &a->options->stream;
     const struct interval interval = values_of(a, channel);
-    const uint64_t taps = stream->taps_longest > 0 ? stream->taps_longest : 1;
-    if (a->saturated_until[channel] > 0 && a->saturated_until[channel] + taps - 1 > a->first)
+    if (a->saturated_until[channel] > a->first)
         flags |= ANALYSIS_SATURATED;
     const struct analysis_event event = {
         .kind = ANALYSIS_INTERVAL,

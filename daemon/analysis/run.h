@@ -14,9 +14,8 @@
 
 #include "stream/packet.h"
 
-/* Output frames [from, until) for which an input sample of this channel's inputs had a code at
- * 95 % of full scale or more. The filter spreads it over the S-1 frames that follow, which the
- * range does not include. */
+/* Output frames [from, until) of this channel that rest on an input sample with a code at 95 % of
+ * full scale or more: of such an input at frame n, frames n … n + S - 1. */
 struct analysis_saturation {
     uint64_t from, until;
     uint32_t channel;
@@ -38,7 +37,8 @@ struct analysis_run {
      * count as dead time and are looked at by nothing. */
     const struct invalid_range *invalid;
     uint32_t invalid_count;
-    const struct analysis_saturation *saturated; /* sorted by `from`, clipped to the run */
+    const struct analysis_saturation *saturated; /* sorted by `from`, clipped to the run; may
+                                                  * overlap */
     uint32_t saturated_count;
     bool begins, ends;  /* the epoch, with the first or the last of these frames */
     int64_t capture_ns; /* realtime, of first_frame */

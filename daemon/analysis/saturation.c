@@ -10,9 +10,8 @@ int saturation_open(struct saturation *saturation, uint32_t channels)
 {
     *saturation = (struct saturation){.channels = channels};
     saturation->bits = calloc(channels, sizeof *saturation->bits);
-    saturation->before = calloc(channels, sizeof *saturation->before);
     saturation->until = calloc(channels, sizeof *saturation->until);
-    if (saturation->bits != NULL && saturation->before != NULL && saturation->until != NULL)
+    if (saturation->bits != NULL && saturation->until != NULL)
         return 0;
     saturation_close(saturation);
     return ERROR_MEMORY;
@@ -21,7 +20,6 @@ int saturation_open(struct saturation *saturation, uint32_t channels)
 void saturation_close(struct saturation *saturation)
 {
     free(saturation->bits);
-    free(saturation->before);
     free(saturation->until);
     *saturation = (struct saturation){.channels = 0};
 }
@@ -30,7 +28,6 @@ void saturation_reset(struct saturation *saturation)
 {
     const size_t bytes = saturation->channels * sizeof(uint64_t);
     memset(saturation->bits, 0, bytes);
-    memset(saturation->before, 0, bytes);
     memset(saturation->until, 0, bytes);
     saturation->latest = 0;
     saturation->any = false;
@@ -79,42 +76,26 @@ void saturation_column(struct saturation *saturation, const struct analysis_run 
     }
 }
 
-void saturation_pass(struct saturation *saturation, uint64_t first)
+void saturation_pass(struct saturation *saturation)
 {
     if (!saturation->any)
         return;
-    for (uint32_t i = 0; i < saturation->channels; i++)
-        if (saturation->bits[i] != 0)
-            saturation->before[i] =
-                first + 64 - (uint64_t)(unsigned)__builtin_clzll(saturation->bits[i]);
     memset(saturation->bits, 0, saturation->channels * sizeof *saturation->bits);
     saturation->any = false;
 }
 
-static void raise(uint64_t *value, uint64_t to)
+void saturation_skip(struct saturation *saturation, const struct analysis_run *run, uint64_t until)
 {
-    if (*value < to)
-        *value = to;
-}
-
-void saturation_skip(struct saturation *saturation, const struct analysis_run *run, uint64_t first,
-                     uint64_t until)
-{
-    for (uint32_t i = 0; saturation->latest > first && i < saturation->channels; i++)
-        if (saturation->until[i] > first)
-            raise(&saturation->before[i],
-                  saturation->until[i] < until ? saturation->until[i] : until);
-    const struct analysis_saturation *range;
-    while ((range = next_range(saturation, run, until)) != NULL)
-        raise(&saturation->before[range->channel], range->until < until ? range->until : until);
+    while (next_range(saturation, run, until) != NULL) {
+    }
 }
 
 void saturation_walk(struct saturation *saturation, struct codec *codec)
 {
     saturation->latest = 0;
     for (uint32_t i = 0; i < saturation->channels; i++) {
-        codec_u64(codec, &saturation->before[i]);
         codec_u64(codec, &saturation->until[i]);
-        raise(&saturation->latest, saturation->until[i]);
+        if (saturation->latest < saturation->until[i])
+            saturation->latest = saturation->until[i];
     }
 }

@@ -1,7 +1,7 @@
 /*
- * Saturated inputs as the detector of hits needs them: for each column of frames the saturated ones
- * of each channel as bits, and behind which frame the latest one before it lies. Frames are taken
- * in order, in columns of up to 64 or in longer stretches that nothing looks at.
+ * Frames that rest on saturated inputs, as the detector of hits needs them: of each column of
+ * frames those of each channel as bits. Frames are taken in order, in columns of up to 64 or in
+ * longer stretches that nothing looks at.
  *
  * Never allocates after `open`. One owner.
  */
@@ -16,12 +16,11 @@
 
 struct saturation {
     uint32_t channels;
-    uint64_t *bits;   /* [channels], of the column; all 0 while `any` is false */
-    uint64_t *before; /* [channels], behind the latest saturated frame before the column; 0: none */
-    uint64_t *until;  /* [channels], how far the ranges known reach */
-    uint64_t latest;  /* the largest of `until` */
-    bool any;         /* bits are set */
-    uint32_t next;    /* range of the run */
+    uint64_t *bits;  /* [channels], of the column; all 0 while `any` is false */
+    uint64_t *until; /* [channels], how far the ranges known reach */
+    uint64_t latest; /* the largest of `until` */
+    bool any;        /* bits are set */
+    uint32_t next;   /* range of the run */
 };
 
 /* 0 or ERROR_MEMORY. */
@@ -42,11 +41,10 @@ void saturation_column(struct saturation *saturation, const struct analysis_run 
                        uint64_t first, uint32_t frames);
 
 /* The column has been looked at. */
-void saturation_pass(struct saturation *saturation, uint64_t first);
+void saturation_pass(struct saturation *saturation);
 
-/* Frames [first, until) are looked at by nothing. */
-void saturation_skip(struct saturation *saturation, const struct analysis_run *run, uint64_t first,
-                     uint64_t until);
+/* Frames before `until` are looked at by nothing. */
+void saturation_skip(struct saturation *saturation, const struct analysis_run *run, uint64_t until);
 
 void saturation_walk(struct saturation *saturation, struct codec *codec);
 

@@ -48,11 +48,9 @@ uint32_t validity_causes(const struct validity *validity, uint64_t from)
     return causes;
 }
 
-bool validity_saturated(const struct validity *validity, uint32_t channel, uint64_t from,
-                        uint32_t taps)
+bool validity_saturated(const struct validity *validity, uint32_t channel, uint64_t from)
 {
-    const uint64_t end = validity->saturated_until[channel];
-    return end > 0 && end + (taps > 0 ? taps - 1 : 0) > from;
+    return validity->saturated_until[channel] > from;
 }
 
 void validity_walk(struct validity *validity, struct codec *codec)

@@ -37,10 +37,8 @@ void validity_take(struct validity *validity, const struct analysis_run *run, ui
 /* 1 << cause for each that a frame in [from, `until` of the last validity_take) is invalid of. */
 uint32_t validity_causes(const struct validity *validity, uint64_t from);
 
-/* Whether such a frame of the channel rests on a saturated input sample, `taps` frames of which the
- * filter sums. */
-bool validity_saturated(const struct validity *validity, uint32_t channel, uint64_t from,
-                        uint32_t taps);
+/* Whether such a frame of the channel rests on a saturated input sample. */
+bool validity_saturated(const struct validity *validity, uint32_t channel, uint64_t from);
 
 void validity_walk(struct validity *validity, struct codec *codec);
 

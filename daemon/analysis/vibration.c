@@ -242,7 +242,7 @@ static void emit(struct analysis *a, uint32_t channel, uint32_t flags)
     if (a->kurtosis.points > 0 && a->kurtosis.summed > 0)
         find_kurtosis(a, channel, &condition);
     const uint32_t count = make_samples(a, channel, &condition);
-    if (validity_saturated(&a->main.validity, channel, a->first, a->options->stream.taps_longest))
+    if (validity_saturated(&a->main.validity, channel, a->first))
         flags |= ANALYSIS_SATURATED;
     struct analysis_event event = {
         .kind = ANALYSIS_CONDITION,

@@ -139,9 +139,11 @@ struct config_stream {
     uint8_t priority;      /* the highest of its own and those of the streams that read it */
     uint64_t ring_frames;  /* stream_options.ring_frames_min; 0: by rule */
     /* For alarms; a reload changes them while the stream runs. */
-    int64_t flat_ns;             /* equal codes of this duration raise one; 0: none */
-    const double *noise_floor;   /* [source.channels], 0: not known; NULL: none is */
-    const bool *unused;          /* [source.channels]; NULL: all are used */
+    int64_t flat_ns;           /* equal codes of this duration raise one; 0: none */
+    const double *noise_floor; /* [source.channels], 0: not known; NULL: none is */
+    const bool *unused;        /* [source.channels]; NULL: all are used */
+    bool full_scale; /* an analysis of it, or of one that reads it, is to know which results rest on
+                        inputs near full scale */
     char hash[CONFIG_HASH_TEXT]; /* of all it is made of: its section, its filters with the contents
                                     of their files, its sinks, the stream it reads */
 };

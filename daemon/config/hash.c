@@ -181,6 +181,7 @@ static void hash_stream(const struct build *build, uint32_t index)
     hash_captures(&sha, build, index);
     hash_analyses(&sha, build, index);
     hash_results(&sha, &stream->results);
+    hash_optional(&sha, stream->full_scale ? "full scale" : NULL);
     digest_finish(&sha, stream->hash);
 }
 

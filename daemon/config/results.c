@@ -2,6 +2,8 @@
  * Which format a stream's results are wanted in: that of its sinks, when all that take them agree
  * and nothing needs floats. The device then encodes (plan_spec.results), and sinks copy bytes.
  *
+ * Also which streams say what of their results rests on inputs near full scale.
+ *
  * Floats are needed by streams that read this one, by analyses, by OSC and by sound cards.
  *
  * Worker or main thread, while a configuration is built.
@@ -49,8 +51,18 @@ static struct result_format results_of(const struct build *build, uint32_t strea
     return result_format_native(&wanted) ? floats : wanted;
 }
 
+/* Streams whose results are analysed, and those that they read. */
+static void want_full_scale(struct build *build)
+{
+    for (uint32_t i = 0; i < build->config->analysis_count; i++)
+        for (int stream = (int)build->analyses[i].stream; stream >= 0;
+             stream = build->streams[stream].upstream)
+            build->streams[stream].full_scale = true;
+}
+
 void config_results(struct build *build)
 {
+    want_full_scale(build);
     for (uint32_t i = 0; i < build->config->stream_count; i++)
         build->streams[i].results = results_of(build, i);
 }

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "pipeline/saturation_map.h"
 #include "signal/decimation.h"
 
 /* ---- prepare: worker --------------------------------------------------------------------- */
@@ -86,6 +87,7 @@ static int prepare_analysis(struct pipeline_analysis *analysis, struct problem *
         .ops = config->type,
         .options = &analysis->options,
         .queue_bytes = config->queue_bytes,
+        .marks_most = saturation_map_most(pipeline->stream_config),
         .limits = config->limits,
         .limit_count = config->limit_count,
         .waits = !pipeline->stream_config->live,
@@ -108,6 +110,9 @@ int pipeline_prepare_analyses(struct pipeline *pipeline, struct problem *problem
     if (pipeline->analyses == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for the analyses");
     int error = 0;
+    if (pipeline->stream_config->full_scale &&
+        saturation_map_open(pipeline->stream_config, &pipeline->saturation) != 0)
+        return problem_set(problem, ERROR_MEMORY, "no memory for the analyses");
     for (uint32_t i = 0; error == 0 && i < config->analysis_count; i++) {
         if (&config->streams[config->analyses[i].stream] != pipeline->stream_config)
             continue;
@@ -123,11 +128,23 @@ int pipeline_prepare_analyses(struct pipeline *pipeline, struct problem *problem
 
 /* ---- run: loop --------------------------------------------------------------------------- */
 
+uint32_t pipeline_saturated(struct pipeline *pipeline, const struct result *result,
+                            const struct input_saturation **marks)
+{
+    *marks = NULL;
+    return pipeline->saturation != NULL ? saturation_map_apply(pipeline->saturation, result, marks)
+                                        : 0;
+}
+
 static void put(void *context, const struct result *result)
 {
     const struct pipeline_analysis *analysis = context;
-    if (!analysis->pipeline->sinks_closing)
-        analysis_stage_put(analysis->stage, result);
+    if (analysis->pipeline->sinks_closing)
+        return;
+    struct result mapped = *result;
+    mapped.saturated_input_count =
+        pipeline_saturated(analysis->pipeline, result, &mapped.saturated_inputs);
+    analysis_stage_put(analysis->stage, &mapped);
 }
 
 static uint64_t room(void *context)
@@ -187,4 +204,5 @@ void pipeline_free_analyses(struct pipeline *pipeline)
     for (uint32_t i = 0; i < pipeline->analysis_count; i++)
         analysis_stage_free(pipeline->analyses[i].stage);
     free(pipeline->analyses);
+    saturation_map_close(pipeline->saturation);
 }

@@ -37,6 +37,8 @@ struct item {
     bool aligned;
     const struct invalid_range *invalid; /* those that touch [from, until) become the run's */
     uint32_t invalid_count;
+    const struct input_saturation *saturated; /* clipped to it */
+    uint32_t saturated_count;
     bool whole; /* all of it is invalid by `cause`, whatever the ranges say */
     enum invalid_cause cause;
 };
@@ -75,6 +77,22 @@ static uint32_t put_ranges(const struct item *item, struct invalid_range *out)
     return count;
 }
 
+/* What rests on saturated inputs, behind the message and its ranges. */
+static void put_marks(const struct item *item, struct analysis_saturation *out)
+{
+    for (uint32_t i = 0; i < item->saturated_count; i++) {
+        const struct input_saturation *mark = &item->saturated[i];
+        out[i] = (struct analysis_saturation){mark->from, mark->until, mark->channel};
+    }
+}
+
+/* Where they lie. */
+static struct analysis_saturation *marks_of(struct feed_message *message)
+{
+    struct invalid_range *ranges = (struct invalid_range *)(message + 1);
+    return (struct analysis_saturation *)(void *)(ranges + message->run.invalid_count);
+}
+
 static void put_samples(struct analysis_feed *feed, struct feed_message *message,
                         const float *samples, uint64_t frames)
 {
@@ -101,8 +119,9 @@ static bool push(struct analysis_feed *feed, const struct item *item)
         (zeros_before(feed) + frames) * feed->frame_bytes > frame_ring_room(&feed->ring))
         return false;
     struct feed_message *message = message_ring_reserve(
-        feed->options.messages,
-        sizeof *message + (item->invalid_count + 1) * sizeof(struct invalid_range));
+        feed->options.messages, sizeof *message +
+                                    (item->invalid_count + 1) * sizeof(struct invalid_range) +
+                                    item->saturated_count * sizeof(struct analysis_saturation));
     if (message == NULL)
         return false;
     if (item->begins)
@@ -115,6 +134,7 @@ static bool push(struct analysis_feed *feed, const struct item *item)
         .frames = (uint32_t)frames,
         .channels = feed->options.channels,
         .invalid_count = put_ranges(item, (struct invalid_range *)(message + 1)),
+        .saturated_count = item->saturated_count,
         .begins = item->begins,
         .ends = item->ends,
         .capture_ns = item->capture_ns,
@@ -123,6 +143,7 @@ static bool push(struct analysis_feed *feed, const struct item *item)
         .delay_frames = item->delay_frames,
         .aligned = item->aligned,
     };
+    put_marks(item, marks_of(message));
     message->position = UINT64_MAX;
     if (item->samples != NULL)
         put_samples(feed, message, item->samples, frames);
@@ -312,6 +333,8 @@ void analysis_feed_put(struct analysis_feed *feed, const struct result *result)
         .aligned = result->aligned,
         .invalid = result->invalid,
         .invalid_count = result->invalid_count,
+        .saturated = result->saturated_inputs,
+        .saturated_count = result->saturated_input_count,
     };
     feed->next = item.until;
     feed->open = !ends;
@@ -333,18 +356,22 @@ bool analysis_feed_mark(struct analysis_feed *feed, const struct sink_mark *mark
 
 uint64_t analysis_feed_room(const struct analysis_feed *feed)
 {
-    enum { LONG_MESSAGE = 1024 }; /* one with many ranges */
+    const uint64_t longest = /* a message with many ranges */
+        1024 + feed->options.marks_most * sizeof(struct analysis_saturation);
     const uint64_t frames = frame_ring_room(&feed->ring) / feed->frame_bytes;
     const uint64_t zeros = zeros_before(feed);
     const uint64_t unused = message_ring_unused(feed->options.messages);
-    const uint64_t messages = unused / LONG_MESSAGE;
+    const uint64_t messages = unused / longest;
     const double by_messages = (double)messages * feed->frames_a_message / 2;
     const uint64_t room = frames > zeros ? frames - zeros : 0;
-    /* Without a message the frames alone bound it, or a block longer than by_messages would wait
-     * for ever. */
-    if (unused == feed->options.messages->capacity && !owes(feed))
-        return room;
-    return owes(feed) ? 0 : by_messages < (double)room ? (uint64_t)by_messages : room;
+    if (owes(feed))
+        return 0;
+    /* Without a message there is room for one result of any length. */
+    const double most = unused == feed->options.messages->capacity &&
+                                by_messages < (double)feed->options.block_frames
+                            ? (double)feed->options.block_frames
+                            : by_messages;
+    return most < (double)room ? (uint64_t)most : room;
 }
 
 /* ---- state ------------------------------------------------------------------------------- */
@@ -407,6 +434,7 @@ const struct feed_message *analysis_feed_peek(struct analysis_feed *feed)
         return message;
     struct analysis_run *run = &message->run;
     run->invalid = (const struct invalid_range *)(message + 1);
+    run->saturated = marks_of(message);
     if (message->position == UINT64_MAX)
         return message;
     const uint64_t before = run->history * feed->frame_bytes;

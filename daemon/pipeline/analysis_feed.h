@@ -32,7 +32,9 @@
 struct analysis_feed_options {
     uint32_t channels;
     double rate_hz;
-    uint64_t history; /* frames that the analysis reads before a run */
+    uint64_t history;      /* frames that the analysis reads before a run */
+    uint64_t block_frames; /* the longest result */
+    uint32_t marks_most;   /* of one result, of frames that rest on saturated inputs */
     struct message_ring *messages;
     /* LOOP. Called with frames before they are passed on, or kept to be told: they are pending
      * until the thread has taken them. */
@@ -91,7 +93,8 @@ int analysis_feed_open(struct analysis_feed *feed, const struct analysis_feed_op
                        uint64_t ring_bytes);
 void analysis_feed_close(struct analysis_feed *feed); /* a zeroed one is fine */
 
-/* LOOP. The caller wakes the thread. */
+/* LOOP. The caller wakes the thread. The result's saturated_inputs are by channel of the output, in
+ * order of `from`. */
 void analysis_feed_put(struct analysis_feed *feed, const struct result *result);
 bool analysis_feed_mark(struct analysis_feed *feed, const struct sink_mark *mark);
 /* LOOP. The epoch of what was put last ends here, if it has not ended yet: nobody goes on with it.

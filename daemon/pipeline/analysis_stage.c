@@ -220,6 +220,8 @@ static int open_feed(struct analysis_stage *s, const struct analysis_sizes *size
         .channels = s->own.stream.channels,
         .rate_hz = s->own.stream.rate_hz,
         .history = sizes->history_frames,
+        .block_frames = block_frames,
+        .marks_most = s->options.marks_most,
         .messages = &s->thread.ring,
         .pending = add_pending,
         .context = s,
@@ -501,9 +503,7 @@ static void walk_counts(struct analysis_stage *s, struct codec *codec)
 /* As it was opened, but for what it analyses. */
 static void forget(struct analysis_stage *s)
 {
-    static const uint8_t zeros[256];
-    struct codec codec = codec_reader(zeros, sizeof zeros);
-    walk_counts(s, &codec);
+    walk_counts(s, &(struct codec){.from = (const uint8_t[256]){0}, .bytes = 256});
     if (!s->ops->of_events)
         analysis_feed_forget(&s->feed);
 }
@@ -562,10 +562,9 @@ void analysis_stage_lose(struct analysis_stage *s, uint64_t frames)
 void analysis_stage_end(struct analysis_stage *s)
 {
     open_handles(s);
-    if (s->ops->of_events) {
+    if (s->ops->of_events)
         event_inlet_advance(&s->inlet, s->told_epoch, UINT64_MAX);
-        return;
-    }
-    analysis_feed_end(&s->feed);
+    else
+        analysis_feed_end(&s->feed);
     sink_thread_wake(&s->thread);
 }

@@ -34,6 +34,7 @@ struct analysis_stage_options {
     const struct analysis_ops *ops;
     const struct analysis_options *options; /* copied; `emit` is the stage's */
     uint64_t queue_bytes;                   /* of frames, or of events */
+    uint32_t marks_most;                    /* of one result: see analysis_feed.h */
     const struct analysis_limit *limits; /* [limit_count], see analysis/limits.h; they outlive it */
     uint32_t limit_count;
     bool waits; /* the stream can wait: nothing is dropped but at a deadline */
@@ -69,7 +70,8 @@ int analysis_stage_add_reader(struct analysis_stage *stage, struct analysis_stag
 /* WORKER, once all are added. */
 int analysis_stage_begin(struct analysis_stage *stage, struct problem *problem);
 
-/* LOOP. As a port of the stream takes results; see result_port. */
+/* LOOP. As a port of the stream takes results; see result_port. What rests on inputs near full
+ * scale comes by channel of the output, in order of `from`. */
 void analysis_stage_put(struct analysis_stage *stage, const struct result *result);
 uint64_t analysis_stage_room(struct analysis_stage *stage);
 /* LOOP. Passes a mark on to its sinks, in its place among the events. False: no room. */

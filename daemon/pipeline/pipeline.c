@@ -53,8 +53,7 @@ static void host_has_read(void *context, int64_t ns)
 
 static uint64_t host_room(void *context)
 {
-    const struct pipeline *pipeline = context;
-    return stream_room(pipeline->stream);
+    return stream_room(((const struct pipeline *)context)->stream);
 }
 
 static uint8_t *host_vacant(void *context, uint64_t first_frame, uint64_t *frames)
@@ -114,8 +113,7 @@ static void sink_room_again(void *context)
     struct pipeline *pipeline = sink->pipeline;
     if (pipeline->scheduled)
         scheduler_kick(pipeline->scheduler);
-    /* The source puts raw input into its sinks itself, so it can go on without a completed batch.
-     */
+    /* The source puts raw input into its sinks itself: it can go on without a completed batch. */
     if (sink->options.raw)
         pipeline_resume(pipeline);
 }
@@ -131,7 +129,8 @@ static void sink_ended(void *context)
 static void chain_put(void *context, const struct result *result)
 {
     struct pipeline *pipeline = context;
-    const struct packet packet = chain_packet(&pipeline->chain, result, clock_offset_ns());
+    struct packet packet = chain_packet(&pipeline->chain, result, clock_offset_ns());
+    packet.saturated_count = pipeline_saturated(pipeline->upstream, result, &packet.saturated);
     if (result->frames > 0)
         stream_put(pipeline->stream, &packet);
     else if (result->flags & RESULT_EPOCH_END)
@@ -151,7 +150,6 @@ static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
 {
     const struct config_stream *config = pipeline->stream_config;
     const struct pipeline *upstream = pipeline->upstream;
-    const uint32_t batches = engine_batches(pipeline->engine);
     struct stream_options options = {
         .name = config->name,
         .rate_hz = config->source.rate_hz,
@@ -162,6 +160,8 @@ static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
         .priority = config->priority,
         .records = in_records(pipeline),
         .converter = upstream == NULL,
+        .full_scale = config->full_scale,
+        .scales = upstream == NULL ? config->scales : NULL,
         .tail = config->tail,
         .align = config->align,
         .delay_frames = pipeline->delay_frames,
@@ -170,7 +170,7 @@ static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
         .max_gap_ns = config->source.max_gap_ns,
         .idle_flush_ns = config->idle_flush_ns,
         .deadline_ns = config->deadline_ns,
-        .blocks_in_flight = batches + config->blocks_max,
+        .blocks_in_flight = engine_batches(pipeline->engine) + config->blocks_max,
         .filters = pipeline->recipe != NULL ? recipe_digest(pipeline->recipe) : NULL,
     };
     if (config->ring_frames > 0) { /* `buffer` is set: never less than the plan needs */
@@ -429,8 +429,7 @@ int pipeline_connect(struct pipeline *pipeline, struct problem *problem)
             .context = sink,
             .put = sink_put,
             .flush = sink->ops->flush != NULL ? sink_flush : NULL,
-            /* A source that can wait waits for room; a live one does not, and the sink drops and
-             * counts. */
+            /* A source that can wait waits for room; else the sink drops and counts. */
             .room = live || sink->ops->room == NULL ? NULL : sink_room,
             .raw = sink->options.raw,
         };

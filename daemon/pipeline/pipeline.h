@@ -37,6 +37,7 @@ struct heritage;
 struct job;
 struct pipeline;
 struct plan_pin;
+struct saturation_map;
 
 /* How much of each counter the log has told (losses.c), and when; start zeroed. */
 struct told_driver {
@@ -165,6 +166,7 @@ struct pipeline {
     uint32_t sink_count;
     struct pipeline_analysis *analyses; /* [analysis_count] */
     uint32_t analysis_count;
+    struct saturation_map *saturation; /* NULL: nobody wants marks of inputs near full scale */
     void *source_status; /* the driver's, the last one when closed; NULL: it has none */
 
     /* the loop's once connected; workers that prepare changes read them */
@@ -268,6 +270,11 @@ int pipeline_connect_analyses(struct pipeline *pipeline, struct problem *problem
 void pipeline_close_analyses(struct pipeline *pipeline, int64_t deadline_ns);
 bool pipeline_analyses_idle(const struct pipeline *pipeline);
 void pipeline_free_analyses(struct pipeline *pipeline);
+
+/* LOOP. What of a result rests on inputs near full scale, by float of the output and in order of
+ * `from`; valid until the next call. Returns how many. */
+uint32_t pipeline_saturated(struct pipeline *pipeline, const struct result *result,
+                            const struct input_saturation **marks);
 
 /* LOOP. Close the sinks, the source; `closing` counts down and `changed` is called after each. */
 void pipeline_close_sinks(struct pipeline *pipeline, int64_t deadline_ns);

@@ -12,6 +12,7 @@
 #include "core/clock.h"
 #include "stream/change.h"
 #include "stream/epochs.h"
+#include "stream/full_scale.h"
 #include "stream/ports.h"
 #include "stream/room.h"
 #include "stream/state.h"
@@ -237,8 +238,11 @@ static void deliver_portion(struct stream *s, const struct flight *flight,
         .delivered_ns = clock_monotonic_ns(),
     };
     point_at_samples(&result, item, first - item_first);
+    full_scale_mark(s, e, item->reports, flight->first_block, from, until, &result);
     flag_partial(s, e, from, until, &result);
     uint64_t left_out = s->options.align ? align(&result, ranges) : 0;
+    if (result.aligned)
+        full_scale_align(s, &result);
     s->stats.submitted -= until - from;
     s->stats.shed[SHED_DECIMATED] += until - from - kept;
     s->stats.shed[SHED_ALIGNED] += left_out;

@@ -12,6 +12,7 @@
 
 #include "core/clock.h"
 #include "stream/epochs.h"
+#include "stream/full_scale.h"
 #include "stream/gaps.h"
 #include "stream/ports.h"
 #include "stream/presence.h"
@@ -333,6 +334,8 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
         note_receive(s, e, first, until, packet->receive_ns, old_head);
         if (packet->invalid_count > 0)
             inherit_ranges(s, e, packet);
+        if (packet->saturated_count > 0)
+            full_scale_inherit(s, e, packet);
         if (packet->partial_until > packet->partial_from)
             inherit_partial(s, e, packet);
         gaps_settle(s, e);

@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "stream/epochs.h"
 #include "stream/input_ring.h"
+#include "stream/full_scale.h"
 #include "stream/ports.h"
 #include "stream/ring_size.h"
 #include "stream/state.h"
@@ -55,7 +56,10 @@ int stream_open(struct engine *engine, const struct stream_options *options, str
     s->levels = calloc(options->channels, sizeof *s->levels);
     s->partial = calloc(options->channels, sizeof *s->partial);
     s->recent = recent_open(options->channels);
-    if (s->levels == NULL || s->partial == NULL || s->recent == NULL) {
+    error = options->full_scale ? full_scale_open(options->channels, &options->format,
+                                                  options->scales, &s->full_scale)
+                                : 0;
+    if (s->levels == NULL || s->partial == NULL || s->recent == NULL || error != 0) {
         error = problem_set(problem, ERROR_MEMORY, "stream %s: out of memory", options->name);
         goto free_arrays;
     }
@@ -64,6 +68,7 @@ int stream_open(struct engine *engine, const struct stream_options *options, str
     return 0;
 
 free_arrays:
+    full_scale_close(s->full_scale);
     recent_close(s->recent);
     free(s->partial);
     free(s->levels);
@@ -78,6 +83,7 @@ void stream_close(struct stream *s)
     if (s == NULL)
         return;
     assert(s->flight_first == s->flight_next);
+    full_scale_close(s->full_scale);
     recent_close(s->recent);
     free(s->partial);
     free(s->levels);

@@ -41,6 +41,13 @@ struct invalid_range {
     enum invalid_cause cause;
 };
 
+/* Frames [from, until) that rest on a sample of this input channel with a code at 95 % of full
+ * scale or more. */
+struct input_saturation {
+    uint64_t from, until;
+    uint32_t channel;
+};
+
 /* Which clock a capture time comes from. */
 #define CLOCK_TABLE(X)                                                                             \
     X(RECEIVE, "receive")     /* receive times smoothed by a robust line */                        \
@@ -82,7 +89,9 @@ struct packet {
     int64_t clock_error_ns;              /* bound, when PACKET_CAPTURE */
     const struct invalid_range *invalid; /* in the same numbering; chains */
     uint32_t invalid_count;
-    uint64_t partial_from, partial_until; /* likewise, see result.h */
+    uint64_t partial_from, partial_until;     /* likewise, see result.h */
+    const struct input_saturation *saturated; /* likewise, of this packet's channels; chains */
+    uint32_t saturated_count;
 };
 
 /* What became of a packet; the source counts it under the same name. */

@@ -96,6 +96,10 @@ struct result {
      * that came and are invalid for another reason are not among them. */
     const struct frame_run *absent;
     uint32_t absent_count;
+    /* Numbered like first_frame, clipped to it; by channel of the input, then by `from`. None where
+     * nobody wants them (stream_options.full_scale). */
+    const struct input_saturation *saturated_inputs;
+    uint32_t saturated_input_count;
     /* Frames of this result that were computed before their whole block had come (idle flush), or
      * depend on such frames upstream: within the error bound, but they may differ in their last
      * bits from those of a run without the flush. Numbered like first_frame; equal: none. Where

@@ -210,6 +210,8 @@ struct stream {
      * positions; the cause means nothing */
     struct ranges partial_output;
 
+    struct full_scale *full_scale; /* NULL: nobody wants it */
+
     /* deliver.c */
     struct block_report *partial; /* [channels]: reports of a block submitted in part, subtracted
                                      when the whole block is reported */

@@ -32,12 +32,14 @@ struct stream_options {
     uint32_t channels; /* of the input */
     struct sample_format format;
     uint32_t frame_bytes;
-    bool live;           /* the source does not wait: the stream sheds blocks under overload */
-    uint8_t priority;    /* PRIORITY_LEAST … PRIORITY_MOST: a higher one is shed later */
-    bool records;        /* record mode: results carry record numbers */
-    bool tail;           /* the S-1 tail frames follow an epoch's end */
-    bool converter;      /* the input comes from one: samples at its full scale are overloads */
-    bool align;          /* apply the delay to frame numbers and times */
+    bool live;        /* the source does not wait: the stream sheds blocks under overload */
+    uint8_t priority; /* PRIORITY_LEAST … PRIORITY_MOST: a higher one is shed later */
+    bool records;     /* record mode: results carry record numbers */
+    bool tail;        /* the S-1 tail frames follow an epoch's end */
+    bool converter;   /* the input comes from one: samples at its full scale are overloads */
+    bool full_scale;  /* results say what rests on inputs near full scale … */
+    const struct channel_scale *scales; /* … of these channels; NULL: as packets say */
+    bool align;                         /* apply the delay to frame numbers and times */
     double delay_frames; /* of this stream's filters, in frames at the input's rate, as the next */
     double upstream_delay_frames; /* of the chain before it */
     int64_t reorder_ns;           /* how long the stream awaits a missing frame */

@@ -262,6 +262,8 @@ void analysis_world_put(struct analysis_world *world, const struct analysis_sign
     }
     for (uint32_t i = 0; i < signal->saturated_count; i++) {
         struct analysis_saturation range = signal->saturated[i];
+        if (world->options.stream.taps_longest > 0) /* the stream spreads it over the filter */
+            range.until += world->options.stream.taps_longest - 1;
         range.from = range.from > from ? range.from : from;
         range.until = range.until < until ? range.until : until;
         if (range.from < range.until) {

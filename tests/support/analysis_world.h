@@ -22,7 +22,7 @@ struct analysis_signal {
     uint64_t epoch, record;
     const struct invalid_range *invalid; /* sorted by `from` */
     uint32_t invalid_count;
-    const struct analysis_saturation *saturated; /* sorted by `from` */
+    const struct analysis_saturation *saturated; /* of inputs, sorted by `from` */
     uint32_t saturated_count;
 };
 

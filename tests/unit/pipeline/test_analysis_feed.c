@@ -298,6 +298,7 @@ static void an_empty_feed_takes_a_block_of_any_length(void **state)
     (void)state;
     enum { BYTES = 1 << 20, BLOCK = BYTES / (CHANNELS * sizeof(float)) - HISTORY };
     struct world *w = world_open(BYTES, 1 << 16);
+    w->feed.options.block_frames = BLOCK;
     assert_true(analysis_feed_room(&w->feed) >= BLOCK);
     put(w, 0, 0, 1, RESULT_EPOCH_START, NULL, 0);
     while (take(w))
