@@ -71,11 +71,16 @@ DAEMON_OBJ := $(DAEMON_SRC:%.c=$(BUILD)/%.o) $(BUILD)/kernels.o
 CLIENT_SRC := $(wildcard clients/lib/*.c)
 # libconvolv links alone: it holds the wire code it shares with the daemon.
 CLIENT_SHARED := $(wildcard daemon/wire/*.c)
+# libconvolv-nats reads logs over the daemon's own link, whose objects it holds.
+NATS_SRC   := $(wildcard clients/nats/*.c)
+NATS_OBJ   := $(NATS_SRC:%.c=$(BUILD)/%.o)
 CLIENT_OBJ := $(CLIENT_SRC:%.c=$(BUILD)/%.o) $(CLIENT_SHARED:%.c=$(BUILD)/%.o)
 # clients/tools/convolv-rig.c is a program; the other files there serve several of them.
 TOOL_SRC   := $(wildcard clients/tools/convolv-*.c)
 TOOL_COMMON_SRC := $(filter-out $(TOOL_SRC),$(wildcard clients/tools/*.c))
 TOOL_COMMON_OBJ := $(TOOL_COMMON_SRC:%.c=$(BUILD)/%.o)
+# What tools share; each links what it uses.
+TOOL_COMMON := $(BUILD)/libtools.a
 TOOLS      := $(patsubst clients/tools/%.c,$(BUILD)/%,$(TOOL_SRC))
 # convolv-design alone needs cairo.
 DESIGN_SRC := $(filter-out clients/design/convolv-design.c,$(wildcard clients/design/*.c))
@@ -129,7 +134,7 @@ FUZZ       := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SRC))
 # The fuzzers' harnesses without libFuzzer: they replay seeds in any build.
 REPLAY     := $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/tests/replay_%,$(FUZZ_SRC))
 KERNEL_SRC := $(wildcard kernels/*.cl kernels/*.clh kernels/*.h kernels/published/*.cl)
-ALL_SRC    := $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
+ALL_SRC    := $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(NATS_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
               $(DESIGN_SRC) clients/design/convolv-design.c $(WEB_SRC) clients/web/convolv-web.c $(CTL_SRC) \
               $(UNIT_SRC) $(UNIT_COMMON_SRC) $(BENCH_SRC) $(BENCH_COMMON_SRC) $(PUBLISHED_SRC) $(FUZZ_SRC) \
               $(SEAM_SRC) tests/e2e/jack_client.c tests/e2e/metrics_text.c tests/e2e/faulty_opencl.c tests/e2e/device_hog.c \
@@ -139,7 +144,7 @@ ALL_HEADERS := $(wildcard daemon/*/*.h daemon/*/*/*.h clients/*/*.h kernels/*.h 
 LIBDAEMON  := $(BUILD)/libconvolv.a $(BUILD)/libdaemon.a
 
 .PHONY: all help
-all: $(BUILD)/convolvd $(BUILD)/libconvolv.a $(TOOLS) $(BUILD)/convolvctl $(BUILD)/convolv-design $(BUILD)/convolv-web
+all: $(BUILD)/convolvd $(BUILD)/libconvolv.a $(BUILD)/libconvolv-nats.a $(TOOLS) $(BUILD)/convolvctl $(BUILD)/convolv-design $(BUILD)/convolv-web
 
 help:
 	@sed -n 's/^#: //p' $(firstword $(MAKEFILE_LIST))
@@ -223,7 +228,14 @@ $(BUILD)/libconvolv.a: $(CLIENT_OBJ)
 	$(Q)ld -r -o $(BUILD)/convolv.o $^ && objcopy -w -G 'convolv_*' $(BUILD)/convolv.o
 	$(Q)rm -f $@ && ar rcs $@ $(BUILD)/convolv.o
 
-$(TOOLS): $(BUILD)/%: $(BUILD)/clients/tools/%.o $(TOOL_COMMON_OBJ) $(LIBDAEMON)
+$(BUILD)/libconvolv-nats.a: $(NATS_OBJ) $(BUILD)/libdaemon.a
+	$(Q)ld -r -o $(BUILD)/convolv-nats.o $^ && objcopy -w -G 'convolv_*' $(BUILD)/convolv-nats.o
+	$(Q)rm -f $@ && ar rcs $@ $(BUILD)/convolv-nats.o
+
+$(TOOL_COMMON): $(TOOL_COMMON_OBJ) $(NATS_OBJ)
+	$(Q)rm -f $@ && ar qcs $@ $^
+
+$(TOOLS): $(BUILD)/%: $(BUILD)/clients/tools/%.o $(TOOL_COMMON) $(LIBDAEMON)
 	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
 
 $(BUILD)/convolvctl: $(BUILD)/clients/ctl/convolvctl.o $(CTL_OBJ) $(BUILD)/clients/tools/npy.o $(LIBDAEMON)
@@ -490,7 +502,7 @@ build/tidy/cppcheck.ok: $(ALL_SRC) $(ALL_HEADERS) Makefile
 	    --suppress=normalCheckLevelMaxBranches -D_GNU_SOURCE -DCONVOLVD_VERSION='"$(VERSION)"' \
 	    '-Djson_array_foreach(array,i,value)=while((value=json_array_get(array,i=0))!=0)' \
 	    '-Djson_object_foreach(object,key,value)=while((value=json_object_get(object,key=""))!=0)' \
-	    -I. -Idaemon -Iclients/lib $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
+	    -I. -Idaemon -Iclients/lib $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(NATS_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
 	    $(DESIGN_SRC) clients/design/convolv-design.c $(WEB_SRC) clients/web/convolv-web.c $(CTL_SRC)
 	@touch $@
 
@@ -542,16 +554,19 @@ install: all $(MAN) $(BUILD)/man/convolvctl.bash
 	    $(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/man/man8 \
 	    $(DESTDIR)$(PREFIX)/share/doc/convolvd/examples
 	install $(BUILD)/convolvd $(TOOLS) $(BUILD)/convolvctl $(BUILD)/convolv-design $(BUILD)/convolv-web $(DESTDIR)$(PREFIX)/bin
-	install -m 644 $(BUILD)/libconvolv.a $(DESTDIR)$(PREFIX)/lib
-	install -m 644 clients/lib/convolv.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(BUILD)/libconvolv.a $(BUILD)/libconvolv-nats.a $(DESTDIR)$(PREFIX)/lib
+	install -m 644 clients/lib/convolv.h clients/nats/convolv-nats.h $(DESTDIR)$(PREFIX)/include
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' clients/lib/convolv.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/convolv.pc
-	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/convolv.pc
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' clients/nats/convolv-nats.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/convolv-nats.pc
+	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/convolv.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/convolv-nats.pc
 	install -m 644 $(BUILD)/man/convolvd.8 $(BUILD)/man/convolv-web.8 $(DESTDIR)$(PREFIX)/share/man/man8
 	install -m 644 $(BUILD)/man/convolvd.conf.5 $(DESTDIR)$(PREFIX)/share/man/man5
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	install -m 644 $(BUILD)/man/convolvctl.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 $(BUILD)/man/convolvctl.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/convolvctl
 	install -m 644 $(wildcard config/*.conf) $(DESTDIR)$(PREFIX)/share/doc/convolvd/examples
+	install -d $(DESTDIR)$(PREFIX)/share/doc/convolvd/examples/nats
+	install -m 644 $(wildcard config/nats/*.conf) $(DESTDIR)$(PREFIX)/share/doc/convolvd/examples/nats
 	install -d $(UNITS) $(DESTDIR)$(PREFIX)/lib/sysusers.d $(DESTDIR)$(PREFIX)/lib/tmpfiles.d
 	sed 's|@PREFIX@|$(PREFIX)|' systemd/convolvd.service > $(UNITS)/convolvd.service
 	sed 's|@PREFIX@|$(PREFIX)|' systemd/convolv-web.service > $(UNITS)/convolv-web.service

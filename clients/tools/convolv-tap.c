@@ -19,6 +19,7 @@
 #include "options.h"
 #include "wire/format.h"
 #include "tap_expect.h"
+#include "tap_input.h"
 #include "tap_pipe.h"
 #include "tap_recorder.h"
 #include "tap_report.h"
@@ -36,7 +37,7 @@ enum { EXIT_DIFFERENT = 1, EXIT_USAGE = 2, POLL_MS = 100, CREDIT_BLOCKS = 16 };
 #define STOP_NS NS_PER_SECOND
 
 static struct arguments {
-    const char *listen, *sdp, *interface, *format, *key;
+    const char *listen, *sdp, *log, *interface, *format, *key, *credentials, *ca;
     uint64_t channels, payload_type, receive_buffer;
     double rate, full_scale;
     uint64_t frames, epochs;
@@ -63,7 +64,10 @@ static const struct tool_option rows[] = {
     GROUP("Where from"),
     ROW("listen", TEXT, NUMBER, "HOST:PORT", listen, 0, 0, NULL, "address, or multicast group, that the results go to"),
     ROW("sdp", TEXT, NUMBER, "PATH", sdp, 0, 0, NULL, "take address, format, channels and rate from the daemon's SDP file"),
-    ROW("wait", QUANTITY, TIME, "S", wait, 0, 1e6, "10 s", "so long for the SDP file, which a daemon writes when it starts"),
+    ROW("log", TEXT, NUMBER, "URL", log, 0, 0, NULL, "read a partition's results by frame number from its log: nats://HOST:PORT[,...]/CLUSTER/PARTITION; /raw behind it: its input"),
+    ROW("credentials", TEXT, NUMBER, "PATH", credentials, 0, 0, NULL, "--log: a file with the line USER:PASSWORD, or with a JWT and seed"),
+    ROW("ca", TEXT, NUMBER, "PATH", ca, 0, 0, NULL, "--log: certificates that sign those of the servers; TLS is a must then"),
+    ROW("wait", QUANTITY, TIME, "S", wait, 0, 1e6, "10 s", "so long for the SDP file, which a daemon writes when it starts, or for the log's first record"),
     ROW("interface", TEXT, NUMBER, "NAME", interface, 0, 0, NULL, "network interface of a multicast group"),
     ROW("format", TEXT, NUMBER, "NAME", format, 0, 0, "f32be", "L16, L24, s32be or f32be"),
     ROW("channels", COUNT, NUMBER, "N", channels, 1, 1024, "1", "values of an output frame"),
@@ -93,9 +97,10 @@ static const struct tool_option rows[] = {
 };
 /* clang-format on */
 
-static const char usage[] = "Usage: convolv-tap (--listen HOST:PORT | --sdp PATH) [OPTIONS]\n"
-                            "Receives, checks and records a result stream of convolvd.\n"
-                            "Exit status: 0 all well, 1 frames are missing or differ, 2 usage.\n";
+static const char usage[] =
+    "Usage: convolv-tap (--listen HOST:PORT | --sdp PATH | --log URL) [OPTIONS]\n"
+    "Receives, checks and records a result stream of convolvd.\n"
+    "Exit status: 0 all well, 1 frames are missing or differ, 2 usage.\n";
 
 static volatile sig_atomic_t stopping;
 
@@ -114,7 +119,7 @@ enum presence {
 
 struct tap {
     struct convolv_receiver_options options;
-    struct convolv_receiver *receiver;
+    struct tap_input *input;
     struct recorder *recorder;
     struct expect *expect;
     struct report *report;
@@ -144,9 +149,9 @@ static int fill_options(struct convolv_receiver_options *options, struct problem
     const struct arguments *a = &arguments;
     convolv_receiver_defaults(options);
     struct convolv_problem reason;
-    if (a->listen == NULL && a->sdp == NULL)
+    if (a->listen == NULL && a->sdp == NULL && a->log == NULL)
         return problem_set(problem, ERROR_ARGUMENT,
-                           "where from? Give --listen HOST:PORT or --sdp PATH");
+                           "where from? Give --listen HOST:PORT, --sdp PATH or --log URL");
     if (a->sdp != NULL)
         (void)wait_for_file("convolv-tap", a->sdp, a->wait, a->quiet, &stopping);
     if (a->sdp != NULL && convolv_sdp_read(a->sdp, options, &reason) != CONVOLV_OK)
@@ -189,8 +194,25 @@ static int open_pipe(struct tap *tap, struct problem *problem)
     if (tap->pipe_descriptor < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         return problem_set(problem, ERROR_SYSTEM, "--pipe: %m");
     signal(SIGPIPE, SIG_IGN); /* the reader may leave */
-    return tap_pipe_open(tap->pipe_descriptor, &tap->options, tap->receiver, &stopping, &tap->pipe,
-                         problem);
+    return tap_pipe_open(tap->pipe_descriptor, &tap->options, tap_input_receiver(tap->input),
+                         &stopping, &tap->pipe, problem);
+}
+
+static int open_log(struct tap *tap, struct problem *problem)
+{
+    const struct arguments *a = &arguments;
+    if (a->listen != NULL || a->sdp != NULL || a->pipe)
+        return problem_set(problem, ERROR_ARGUMENT,
+                           "--log goes without --listen, --sdp and --pipe");
+    const struct tap_log_options log = {
+        .url = a->log,
+        .credentials = a->credentials,
+        .ca = a->ca,
+        .full_scale = tap->options.full_scale,
+        .wait_s = a->wait,
+        .stopping = &stopping,
+    };
+    return tap_input_log(&log, &tap->options, &tap->input, problem);
 }
 
 static int open_tap(struct tap *tap, struct problem *problem)
@@ -200,9 +222,10 @@ static int open_tap(struct tap *tap, struct problem *problem)
     if (status != 0)
         return status;
     const struct convolv_receiver_options *options = &tap->options;
-    struct convolv_problem reason;
-    if (convolv_receiver_open(options, &tap->receiver, &reason) != CONVOLV_OK)
-        return problem_set(problem, ERROR_ADDRESS, "%s", reason.text);
+    status =
+        a->log != NULL ? open_log(tap, problem) : tap_input_socket(options, &tap->input, problem);
+    if (status != 0)
+        return status;
     tap->report = report_open(options->rate_hz);
     if (tap->report == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory");
@@ -237,7 +260,7 @@ static void close_tap(struct tap *tap)
     tap_pipe_close(tap->pipe, NULL);
     if (tap->pipe_descriptor >= 0)
         close(tap->pipe_descriptor);
-    convolv_receiver_close(tap->receiver);
+    tap_input_close(tap->input);
 }
 
 /* ---- running ----------------------------------------------------------------------------- */
@@ -271,7 +294,7 @@ static void show_presence(struct tap *tap, int64_t since_result_ns)
             "nothing comes any more, no heartbeat either: the sender or the way to it "
             "is dead",
     };
-    const int64_t quiet_ns = convolv_receiver_quiet_ns(tap->receiver);
+    const int64_t quiet_ns = tap_input_quiet_ns(tap->input);
     enum presence presence = quiet_ns == INT64_MAX          ? PRESENCE_UNKNOWN
                              : quiet_ns >= CONVOLV_DEAD_NS  ? PRESENCE_DEAD
                              : since_result_ns >= SILENT_NS ? PRESENCE_SILENT
@@ -310,6 +333,16 @@ static int take_block(struct tap *tap, const struct convolv_block *block, struct
     return tap->recorder != NULL ? recorder_put(tap->recorder, block, problem) : 0;
 }
 
+static int receiving_failed(int error, struct problem *problem)
+{
+    if (error == CONVOLV_ERROR_FORMAT)
+        return problem_set(
+            problem, ERROR_FORMAT,
+            "the log holds other samples under frame numbers that were read already: "
+            "somebody appended what its owner did not compute");
+    return problem_set(problem, ERROR_SYSTEM, "receiving failed: %m");
+}
+
 static int run(struct tap *tap, struct problem *problem)
 {
     int64_t first_ns = 0, last_ns = clock_monotonic_ns(), progress_ns = 0, linger_ns = INT64_MAX;
@@ -317,7 +350,7 @@ static int run(struct tap *tap, struct problem *problem)
     for (;;) {
         struct convolv_block block;
         /* Without waiting first, so that credit is told when the queue runs empty. */
-        int got = convolv_receiver_next(tap->receiver, 0, &block);
+        int got = tap_input_next(tap->input, 0, &block);
         if (got == 0 && tap->pipe != NULL) {
             int status = tap_pipe_flush(tap->pipe, problem);
             if (status != 0)
@@ -331,16 +364,15 @@ static int run(struct tap *tap, struct problem *problem)
             break; /* what had come before the signal has been taken */
         struct convolv_receiver_ledger ledger;
         if (got <= 0 || ++untold >= CREDIT_BLOCKS) {
-            convolv_receiver_ledger(tap->receiver, &ledger);
+            tap_input_ledger(tap->input, &ledger);
             if (tap->credit != NULL)
                 credit_tell(tap->credit, report_input_frames(tap->report, &ledger));
             untold = 0;
         }
         if (got == 0)
-            got =
-                convolv_receiver_next(tap->receiver, linger_ns == INT64_MAX ? POLL_MS : 1, &block);
+            got = tap_input_next(tap->input, linger_ns == INT64_MAX ? POLL_MS : 1, &block);
         if (got < 0)
-            return problem_set(problem, ERROR_SYSTEM, "receiving failed: %m");
+            return receiving_failed(got, problem);
         int64_t now = clock_monotonic_ns();
         if (got == 1) {
             int status = take_block(tap, &block, problem);
@@ -353,7 +385,7 @@ static int run(struct tap *tap, struct problem *problem)
             break;
         }
         show_presence(tap, now - last_ns);
-        convolv_receiver_ledger(tap->receiver, &ledger);
+        tap_input_ledger(tap->input, &ledger);
         if (linger_ns == INT64_MAX && first_ns != 0 && enough(tap, &ledger, now - first_ns)) {
             tap->satisfied = true;
             /* Nothing is missing: nothing to wait for. */
@@ -435,7 +467,7 @@ static int finish(struct tap *tap, struct problem *problem)
     int closed = tap_pipe_close(pipe, problem);
     status = status != 0 ? status : closed;
     struct convolv_receiver_ledger ledger;
-    convolv_receiver_ledger(tap->receiver, &ledger);
+    tap_input_ledger(tap->input, &ledger);
     struct expect_verdict verdict;
     if (tap->expect != NULL)
         verdict = expect_judge(tap->expect, a->until_end || a->epochs > 0 ? UINT64_MAX : a->frames);

@@ -44,14 +44,17 @@ class Server:
             self.wait()
         return self
 
-    def wait(self, seconds=10):
+    def wait(self, seconds=10, tls=None):
+        """Until it answers; with TLS it then refuses a client without a name, which is an answer too."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             if self.process.poll() is not None:
                 with open(os.path.join(self.folder, f"{self.name}.log"), encoding="utf-8") as log:
                     raise AssertionError("nats-server ended:\n" + log.read()[-2000:])
             try:
-                Client(self.port).close()
+                Client(self.port, tls=tls).close()
+                return
+            except PermissionError:
                 return
             except OSError:
                 time.sleep(0.02)
@@ -103,25 +106,29 @@ class Servers:
     def urls(self):
         return ", ".join(server.url for server in self.all)
 
-    def ready(self, seconds=30):
-        """Waits until a leader of JetStream's own state is elected."""
-        until = time.monotonic() + seconds
+    def ready(self):
         with Client(self[0].port) as client:
-            while time.monotonic() < until:
-                if "error" not in client.api("INFO", {}, timeout=1):
-                    return self
-                time.sleep(0.1)
-        raise AssertionError("the servers elect no leader")
+            client.wait_for_leader()
+        return self
 
 
 class Client:
     """As much of the protocol as tests need; blocking."""
 
-    def __init__(self, port, **connect):
+    def __init__(self, port, tls=None, **connect):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=5)
         self.buffer = b""
+        try:
+            self.greet(tls, connect)
+        except Exception:
+            self.socket.close()
+            raise
+
+    def greet(self, tls, connect):
         if not self.line().startswith(b"INFO"):
             raise OSError("no greeting")
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
         self.inbox = f"_INBOX.test{os.getpid()}x{id(self):x}x{time.monotonic_ns():x}"
         self.count = 0
         options = {"verbose": False, "headers": True, "no_responders": True, "lang": "test", **connect}
@@ -131,7 +138,7 @@ class Client:
             if line.startswith(b"PONG"):
                 break
             if line.startswith(b"-ERR"):
-                raise OSError(line.decode())
+                raise PermissionError(line.decode())
         self.subscribe(self.inbox + ".*", 1)
 
     def __enter__(self):
@@ -157,6 +164,23 @@ class Client:
 
     def send(self, data):
         self.socket.sendall(data)
+
+    def errors_until_pong(self):
+        """What the server has refused of what was sent, after a PING."""
+        errors = []
+        self.socket.settimeout(5)
+        while not (line := self.line()).startswith(b"PONG"):
+            if line.startswith(b"-ERR"):
+                errors.append(line.decode())
+        return errors
+
+    def wait_for_leader(self, seconds=30):
+        """Until JetStream has elected one."""
+        until = time.monotonic() + seconds
+        while "error" in self.api("INFO", {}, timeout=1):
+            if time.monotonic() > until:
+                raise AssertionError("the servers elect no leader")
+            time.sleep(0.1)
 
     def subscribe(self, subject, number):
         self.send(f"SUB {subject} {number}\r\n".encode())

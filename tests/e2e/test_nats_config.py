@@ -1,0 +1,164 @@
+#!/usr/bin/python3
+# sanitizers: no
+# parallel: yes
+# takes: 2 s CPU in 6 s
+"""The servers' configurations of config/nats, with other paths and ports: TLS and nothing else, one server and three,
+and what each role may do."""
+import os
+import re
+import shutil
+import ssl
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+from test_nats_log import TAP, Log
+from nats_servers import Client, Server, free_ports
+
+CONFIG = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "config", "nats")
+ROLES = ("administrator", "gateway", "worker", "reader")
+LOG, RAW = "convolvd.lab.vessel.log", "convolvd.lab.vessel.raw"
+
+
+def certificates(folder):
+    """A certificate authority, and one certificate for 127.0.0.1 of its own."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                    "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{folder}/server.key",
+                    "-out", f"{folder}/server.pem"], check=True, stderr=subprocess.DEVNULL)
+    shutil.copy(f"{folder}/server.pem", f"{folder}/ca.pem")
+
+
+class Configured(Server):
+    """A server with a file of config/nats."""
+
+    def __init__(self, folder, name, file, port, route, routes):
+        self.folder, self.name, self.port = folder, name, port
+        self.config = os.path.join(folder, f"{name}.conf")
+        self.process = None
+        with open(os.path.join(CONFIG, file), encoding="utf-8") as example:
+            text = example.read()
+        for old, new in (("/etc/nats/", f"{folder}/"), ("/var/lib/nats", f"{folder}/{name}"), ("0.0.0.0:4222", f"127.0.0.1:{port}"),
+                         ("0.0.0.0:6222", f"127.0.0.1:{route}"), ("server_name: nats-1", f"server_name: {name}")):
+            text = text.replace(old, new)
+        text = re.sub(r"routes: \[.*\]", f"routes: [ {', '.join(routes)} ]", text)
+        with open(self.config, "w", encoding="utf-8") as out:
+            out.write(text)
+        shutil.copy(os.path.join(CONFIG, "users.conf"), folder)
+
+
+class Config(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="nats-config-")
+        certificates(cls.folder)
+        for role in ROLES:
+            os.environ[f"NATS_{role.upper()}"] = f"{role}-secret"
+        cls.servers = []
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder, ignore_errors=True)
+
+    def tearDown(self):
+        for server in self.servers:
+            server.stop()
+            shutil.rmtree(os.path.join(self.folder, server.name))
+        self.servers.clear()
+
+    def start(self, file, count):
+        ports = free_ports(2 * count)
+        routes = [f'"nats://127.0.0.1:{port}"' for port in ports[count:]]
+        for i in range(count):
+            self.servers.append(Configured(self.folder, f"nats-{i + 1}", file, ports[i], ports[count + i], routes).start(wait=False))
+        for server in self.servers:
+            server.wait(tls=self.context())
+
+    def context(self):
+        return ssl.create_default_context(cafile=f"{self.folder}/ca.pem")
+
+    def client(self, role, server=0):
+        return Client(self.servers[server].port, tls=self.context(), user=role, **{"pass": f"{role}-secret"})
+
+    def refused(self, client, subject):
+        """Whether the server says that the client may not publish there."""
+        client.publish(subject)
+        client.send(b"PING\r\n")
+        return client.errors_until_pong() == [f"-ERR 'Permissions Violation for Publish to \"{subject}\"'"]
+
+    def test_one_server(self):
+        self.start("one-server.conf", 1)
+        with self.assertRaises((OSError, ConnectionError)):
+            Client(self.servers[0].port, user="worker", **{"pass": "worker-secret"})  # without TLS
+        with self.assertRaises(OSError):
+            Client(self.servers[0].port, tls=self.context(), user="worker", **{"pass": "wrong"})
+        with self.assertRaises(OSError):
+            Client(self.servers[0].port, tls=self.context())
+        with self.client("administrator") as administrator, self.client("gateway") as gateway, \
+                self.client("worker") as worker, self.client("reader") as reader:
+            administrator.create("lab:vessel:log", LOG, "file")
+            gateway.create("lab:vessel:raw", RAW, "file")
+            self.assertEqual(gateway.append(RAW, b"x")["seq"], 1)
+            self.assertEqual(worker.append(LOG, b"x")["seq"], 1)
+            self.assertEqual(reader.message("lab:vessel:log", 1), b"x")
+            self.assertTrue(reader.api("CONSUMER.CREATE.lab:vessel:log.r-1", {
+                "stream_name": "lab:vessel:log", "config": {"name": "r-1", "deliver_subject": "_INBOX.r", "ack_policy": "none"}})["config"])
+            for client, subjects in (
+                    (gateway, (LOG, "convolvd.lab.other.raw", "$JS.API.STREAM.CREATE.lab:vessel:log")),
+                    (worker, (RAW, "convolvd.lab.other.log", "$JS.API.STREAM.CREATE.lab:vessel:raw")),
+                    (reader, (RAW, LOG, f"{LOG}.owner.1", "convolvd.lab.presence.x", "$JS.API.STREAM.CREATE.x",
+                              "$JS.API.CONSUMER.CREATE.lab:vessel:raw.r-1"))):
+                for subject in subjects + ("$JS.API.STREAM.DELETE.lab:vessel:log", "$JS.API.STREAM.PURGE.lab:vessel:log",
+                                           "$JS.API.STREAM.UPDATE.lab:vessel:log", "$JS.API.STREAM.MSG.DELETE.lab:vessel:log",
+                                           "$JS.API.STREAM.SNAPSHOT.lab:vessel:log"):
+                    self.assertTrue(self.refused(client, subject), subject)
+            # A candidate's question reaches the owner, whose answer reaches the candidate.
+            worker.subscribe(f"{LOG}.owner.3", 9)
+            with self.client("worker") as candidate:
+                worker.send(b"PING\r\n")
+                self.assertEqual(worker.errors_until_pong(), [])
+                candidate.publish(f"{LOG}.owner.3", b"", f"{candidate.inbox}.q")
+                worker.publish(worker.next()[1])
+                self.assertEqual(candidate.next()[0], f"{candidate.inbox}.q")
+
+    def tap(self, credentials, *options):
+        """convolv-tap at the first server, as a user; (exit status, what it said)."""
+        path = f"{self.folder}/credentials"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(credentials + "\n")
+        done = subprocess.run([TAP, "--log", f"tls://127.0.0.1:{self.servers[0].port}/lab/vessel", "--credentials", path,
+                               "--frames", "500", *options], capture_output=True, text=True, check=False, timeout=60)
+        return done.returncode, done.stdout + done.stderr
+
+    def test_a_reader(self):
+        """What the daemon's own connection makes of TLS, a certificate and a password."""
+        self.start("one-server.conf", 1)
+        with self.client("administrator") as administrator, self.client("worker") as worker:
+            administrator.create("lab:vessel:log", LOG, "file")
+            worker.append(LOG, b"no record")
+            log = Log(worker, "vessel", np.ones((1, 500, 2), "<f4"), create=False)
+            log.sequence = 1
+            log.data(500)
+            ca = f"{self.folder}/ca.pem"
+            status, said = self.tap("reader:reader-secret", "--ca", ca)
+            self.assertEqual(status, 0, said)
+            self.assertIn("1 malformed", said)
+            for credentials, options in (("reader:wrong", ("--ca", ca)), ("gateway:gateway-secret", ("--ca", ca)),
+                                         ("reader:reader-secret", ())):  # a certificate that nobody vouches for
+                status, said = self.tap(credentials, "--wait", "1 s", *options)
+                self.assertEqual(status, 2, said)
+                self.assertIn("may this user read it", said)
+
+    def test_three_servers(self):
+        self.start("three-servers.conf", 3)
+        with self.client("administrator") as administrator:
+            administrator.wait_for_leader()
+            administrator.create("lab:vessel:log", LOG, "file", 3)
+        with self.client("worker", 2) as worker:
+            self.assertEqual(worker.append(LOG, b"x")["seq"], 1)
+            self.assertEqual(len(worker.api("STREAM.INFO.lab:vessel:log", {})["cluster"]["replicas"]), 2)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
