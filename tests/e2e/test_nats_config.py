@@ -10,6 +10,7 @@ import shutil
 import ssl
 import subprocess
 import tempfile
+import time
 import unittest
 
 import numpy as np
@@ -28,6 +29,13 @@ def certificates(folder):
                     "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{folder}/server.key",
                     "-out", f"{folder}/server.pem"], check=True, stderr=subprocess.DEVNULL)
     shutil.copy(f"{folder}/server.pem", f"{folder}/ca.pem")
+
+
+def open_and_count(path, words):
+    if not os.path.exists(path):
+        return 0
+    with open(path, encoding="utf-8") as file:
+        return file.read().count(words)
 
 
 class Configured(Server):
@@ -64,7 +72,7 @@ class Config(unittest.TestCase):
     def tearDown(self):
         for server in self.servers:
             server.stop()
-            shutil.rmtree(os.path.join(self.folder, server.name))
+            shutil.rmtree(os.path.join(self.folder, server.name), ignore_errors=True)
         self.servers.clear()
 
     def start(self, file, count):
@@ -149,6 +157,34 @@ class Config(unittest.TestCase):
                 status, said = self.tap(credentials, "--wait", "1 s", *options)
                 self.assertEqual(status, 2, said)
                 self.assertIn("may this user read it", said)
+
+    def test_let_in_later(self):
+        """A user whom the server refuses again and again is let in once the server knows him."""
+        folder = f"{self.folder}/later"
+        os.mkdir(folder)
+        server = Server(folder, free_ports(1)[0], extra='authorization { user: reader, password: old }')
+        self.servers.append(server)
+        server.start()
+        credentials = f"{folder}/credentials"
+        with open(credentials, "w", encoding="utf-8") as file:
+            file.write("reader:new\n")
+        tap = subprocess.Popen([TAP, "--log", f"{server.url}/lab/vessel", "--credentials", credentials, "--frames", "500",
+                                "--wait", "30 s"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        log = os.path.join(folder, "one.log")
+        until = time.monotonic() + 20
+        while open_and_count(log, "authentication error") < 3 and time.monotonic() < until:
+            time.sleep(0.05)  # libnats alone gives up after two
+        server.stop()
+        with open(server.config, encoding="utf-8") as file:
+            text = file.read().replace("password: old", "password: new")
+        with open(server.config, "w", encoding="utf-8") as file:
+            file.write(text)
+        server.start()
+        with Client(server.port, user="reader", **{"pass": "new"}) as client:
+            Log(client, "vessel", np.ones((1, 500, 2), "<f4")).data(500)
+        out, error = tap.communicate(timeout=60)
+        self.assertEqual(tap.returncode, 0, out + error)
+        self.assertIn("no connection to NATS", error)
 
     def test_three_servers(self):
         self.start("three-servers.conf", 3)

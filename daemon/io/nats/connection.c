@@ -50,7 +50,10 @@ static void on_closed(natsConnection *connection, void *context)
 {
     (void)connection;
     struct nats_connection *c = context;
-    sem_post(&c->closed);
+    atomic_store(&c->connected, false);
+    atomic_store(&c->lost, true);
+    c->changed(c->context);
+    sem_post(&c->closed); /* last: nothing is touched any more */
 }
 
 static void on_complete(void *context)
@@ -203,32 +206,59 @@ static bool drop(struct nats_connection *c, natsSubscription **subscription)
     return complete;
 }
 
-void nats_connection_subscribe(struct nats_connection *c, enum nats_interest interest,
-                               const char *subject)
+static void subscribe(struct nats_connection *c, enum nats_interest interest)
 {
     natsSubscription **at = &c->subscriptions[interest];
-    drop(c, at);
-    if (subject == NULL || c->connection == NULL ||
-        natsConnection_Subscribe(at, c->connection, subject, on_message, c) != NATS_OK)
+    if (c->subjects[interest][0] == '\0' || c->connection == NULL ||
+        natsConnection_Subscribe(at, c->connection, c->subjects[interest], on_message, c) !=
+            NATS_OK)
         return;
     natsSubscription_SetPendingLimits(*at, -1, -1);
     natsSubscription_SetOnCompleteCB(*at, on_complete, c);
 }
 
+void nats_connection_subscribe(struct nats_connection *c, enum nats_interest interest,
+                               const char *subject)
+{
+    drop(c, &c->subscriptions[interest]);
+    snprintf(c->subjects[interest], sizeof c->subjects[interest], "%s",
+             subject != NULL ? subject : "");
+    subscribe(c, interest);
+}
+
+/* Ends what libnats still has of the connection; false: it does not end. */
+static bool end(struct nats_connection *c)
+{
+    bool ended = true;
+    if (c->connection == NULL)
+        return true;
+    for (int i = 0; i < NATS_INTERESTS; i++)
+        ended = drop(c, &c->subscriptions[i]) && ended;
+    natsConnection_Close(c->connection);
+    ended = wait_for(&c->closed) && ended;
+    natsConnection_Destroy(c->connection);
+    c->connection = NULL;
+    return ended;
+}
+
 bool nats_connection_begin(struct nats_connection *c, struct problem *problem)
 {
-    char all[NATS_INBOX_BYTES + 2];
+    const char *reason = NULL;
+    if (c->connection != NULL && natsConnection_GetLastError(c->connection, &reason) != NATS_OK &&
+        reason != NULL)
+        problem_set(problem, ERROR_SYSTEM, "%s", reason);
+    if (!end(c))
+        return false;
+    atomic_store(&c->lost, false);
     const natsStatus status = natsConnection_Connect(&c->connection, c->options);
     if (status != NATS_OK && status != NATS_NOT_YET_CONNECTED) {
         problem_set(problem, ERROR_SYSTEM, "%s", natsStatus_GetText(status));
+        atomic_store(&c->lost, true);
         return false;
     }
-    snprintf(all, sizeof all, "%s.>", c->inbox);
-    nats_connection_subscribe(c, NATS_INBOX, all);
-    if (c->subscriptions[NATS_INBOX] == NULL) {
-        problem_set(problem, ERROR_SYSTEM, "no subscription");
-        return false;
-    }
+    snprintf(c->subjects[NATS_INBOX], sizeof c->subjects[NATS_INBOX], "%s.>", c->inbox);
+    for (int i = 0; i < NATS_INTERESTS; i++)
+        subscribe(c, (enum nats_interest)i);
     if (status == NATS_OK) /* no callback tells of the first, when it succeeds at once */
         on_connected(c->connection, c);
     return true;
@@ -244,15 +274,7 @@ bool nats_connection_send(struct nats_connection *c, natsMsg *message)
 
 bool nats_connection_close(struct nats_connection *c)
 {
-    bool ended = true;
-    if (c->connection != NULL) {
-        for (int i = 0; i < NATS_INTERESTS; i++)
-            ended = drop(c, &c->subscriptions[i]) && ended;
-        natsConnection_Close(c->connection);
-        ended = wait_for(&c->closed) && ended;
-        natsConnection_Destroy(c->connection);
-        c->connection = NULL;
-    }
+    const bool ended = end(c);
     natsOptions_Destroy(c->options);
     c->options = NULL;
     nats_ReleaseThreadMemory();

@@ -27,7 +27,7 @@ struct nats_servers {
                        must; NULL: TLS where a URL says tls:// */
 };
 
-enum { NATS_SERVERS_MAX = 16, NATS_INBOX_BYTES = 64 };
+enum { NATS_SERVERS_MAX = 16, NATS_INBOX_BYTES = 64, NATS_SUBJECT_BYTES = 256 };
 
 /* What a connection subscribes to; each at most one subject. */
 enum nats_interest {
@@ -41,15 +41,18 @@ struct nats_connection {
     void *context;
     /* libnats' delivery thread: takes the message over. */
     void (*message)(void *context, natsMsg *message);
-    /* Any of libnats' threads: `connected` or `connections` have changed. */
+    /* Any of libnats' threads: `connected`, `connections` or `lost` have changed. */
     void (*changed)(void *context);
 
     natsOptions *options;
     natsConnection *connection; /* NULL: not begun */
     natsSubscription *subscriptions[NATS_INTERESTS];
+    char subjects[NATS_INTERESTS][NATS_SUBJECT_BYTES]; /* empty: none */
     char inbox[NATS_INBOX_BYTES]; /* what is sent below it comes to `message` */
     sem_t completed;              /* subscriptions of which nothing more comes */
     sem_t closed;
+    _Atomic bool lost; /* libnats has given up, as it does where a server refuses the user twice:
+                          nats_connection_begin begins anew */
     _Atomic bool connected;
     _Atomic uint64_t connections; /* times that it was connected */
 };
@@ -58,7 +61,8 @@ struct nats_connection {
  * ERROR_CONFIG, ERROR_MEMORY or ERROR_SYSTEM; close it in any case. */
 int nats_connection_open(struct nats_connection *c, const struct nats_servers *servers,
                          const char *name, struct problem *problem);
-/* Begins to connect. False: libnats cannot; why stands in `problem`. */
+/* Begins to connect, or begins anew with the same subscriptions. False: libnats cannot, and the
+ * connection is lost; why stands in `problem`. */
 bool nats_connection_begin(struct nats_connection *c, struct problem *problem);
 /* Takes the messages of another subject, or of none (NULL), in the place of the one before. */
 void nats_connection_subscribe(struct nats_connection *c, enum nats_interest interest,

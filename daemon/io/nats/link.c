@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/doorbell.h"
 #include "core/log.h"
 
 enum {
@@ -28,6 +29,10 @@ enum {
  * nats_link_create sets); half of it leaves room for clocks that differ. */
 static const int64_t duplicate_window_ns = 120 * NS_PER_SECOND;
 static const int64_t identity_kept_ns = 60 * NS_PER_SECOND;
+
+/* A user that servers refuse is not refused more often than that, and it is told so often. */
+static const int64_t refused_ns = 1 * NS_PER_SECOND;
+static const int64_t refusals_ns = 60 * NS_PER_SECOND;
 
 /* In the ring. */
 struct outgoing {
@@ -84,6 +89,8 @@ static void message_arrived(void *context, natsMsg *message)
 static void connection_changed(void *context)
 {
     struct nats_link *link = context;
+    if (atomic_load(&link->connection.lost))
+        doorbell_ring(link->thread.wake_fd); /* the publishing thread begins anew */
     sink_thread_ring(&link->thread);
 }
 
@@ -145,24 +152,45 @@ static void destroy_spent(struct nats_link *link)
         natsMsg_Destroy(message);
 }
 
+/* Begins, or begins anew where libnats has given up, at most once a second. Returns when to look
+ * again [monotonic]. */
+static int64_t keep_connected(struct nats_link *link, int64_t again_ns)
+{
+    struct problem problem = {0};
+    const int64_t now_ns = clock_monotonic_ns();
+    if (!atomic_load(&link->connection.lost))
+        return INT64_MAX;
+    if (again_ns == INT64_MAX)
+        return now_ns + refused_ns;
+    if (now_ns < again_ns)
+        return again_ns;
+    nats_connection_begin(&link->connection, &problem);
+    if (problem.text[0] != '\0')
+        log_limited(&link->refusals, refusals_ns, LOG_LEVEL_ERROR, "%s: no connection to NATS: %s",
+                    link->options.name, problem.text);
+    return INT64_MAX;
+}
+
 static void publish(void *context)
 {
     struct nats_link *link = context;
     struct sink_thread *thread = &link->thread;
-    struct problem problem = {0};
-    if (!nats_connection_begin(&link->connection, &problem))
-        log_error("%s: NATS' library does not connect: %s", link->options.name, problem.text);
+    int64_t again_ns = 0;
+    atomic_store(&link->connection.lost, true);
     while (!sink_thread_ends(thread) ||
            (!sink_thread_empty(thread) && !sink_thread_must_end(thread))) {
         uint64_t bytes;
         const struct outgoing *o;
+        again_ns = keep_connected(link, again_ns);
         while (!sink_thread_must_end(thread) &&
                (o = message_ring_peek(&thread->ring, &bytes)) != NULL) {
             take_outgoing(link, o);
             message_ring_release(&thread->ring);
         }
         destroy_spent(link);
-        sink_thread_wait(thread, INT64_MAX, NULL);
+        if (again_ns == INT64_MAX && atomic_load(&link->connection.lost))
+            continue;
+        sink_thread_wait(thread, again_ns, NULL);
     }
     link->abandoned = !nats_connection_close(&link->connection);
     destroy_spent(link);

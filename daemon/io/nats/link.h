@@ -36,7 +36,6 @@ struct nats_link;
 
 enum {
     NATS_NAME_BYTES = 64, /* of a cluster's, a partition's or a worker's name, terminated */
-    NATS_SUBJECT_BYTES = 256,
 };
 
 /* Which log: of cluster NAME and partition PARTITION, "raw" or "log". */

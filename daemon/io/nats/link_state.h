@@ -2,6 +2,7 @@
 #ifndef CONVOLVD_IO_NATS_LINK_STATE_H
 #define CONVOLVD_IO_NATS_LINK_STATE_H
 
+#include "core/log.h"
 #include "core/spsc.h"
 #include "io/nats/link.h"
 #include "io/sink_thread.h"
@@ -64,6 +65,7 @@ struct nats_link {
     struct spsc spent;                 /* natsMsg: loop → publishing thread, to be destroyed */
     struct spsc unsent;                /* tokens: publishing thread → loop */
     bool abandoned;                    /* libnats does not end */
+    struct log_limit refusals;
     _Atomic uint64_t published, bytes_published;
 };
 
