@@ -36,6 +36,19 @@ low = 2 kHz
 high = 8 kHz
 transition = 2 kHz
 
+[stream plate]
+source = generator
+rate = 50 kHz
+channels = 1
+waveform = tone-burst
+frequency = 5 kHz
+cycles = 5
+period = 20 ms
+amplitude = 0.5 V
+full scale = 1 V
+block = 200 frames
+filter = band
+
 [sink file]
 type = recording
 stream = vessel
@@ -147,6 +160,16 @@ class Steer(unittest.TestCase):
         self.assertAlmostEqual(self.browser.script("return window.convolv.app.parameters.a"), burst_s / 2, delta=2e-4)
         self.browser.press(" ")
         self.assertEqual(self.browser.faults(), [])
+
+    def test_a_generator_s_excitation_is_the_period(self):
+        """No records and none asked for: an A-scan begins with each burst, and is not longer than their period."""
+        self.open(f"ascan?stream=plate&side=input&rows={ROWS}")
+        view = "window.convolv.view"
+        self.browser.wait(f"{view}.picture?.values[0].length === 1000", "an A-scan of one period")
+        first, at = self.browser.script(f"const values = {view}.picture.values[0]; return [{view}.picture.first, values.indexOf(Math.max(...values))]")
+        self.assertEqual(first % 1000, 0)
+        self.assertLess(at, 60)
+        self.open("ascan?stream=vessel")
 
     def test_an_alarm_is_acknowledged(self):
         self.open("events")

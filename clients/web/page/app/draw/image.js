@@ -143,6 +143,8 @@ export class RollingImage {
     }
 
     drawAxes(context, area) {
+        if (this.rows.length === 0)
+            return;
         context.fillStyle = theme().muted;
         context.font = "11px system-ui, sans-serif";
         context.textAlign = "right";

@@ -91,15 +91,24 @@ class AscanView {
         this.image.total = 0;
     }
 
+    /* In frames of the side shown: as asked for, else that of the generator's bursts; null: records. */
+    periodFrames(stream) {
+        const { period, side } = this.app.parameters, rate = side === "output" ? stream.output_rate_hz : stream.rate_hz;
+        if (period !== null)
+            return Math.round(period * (rate || 48000));
+        const bursts = stream.excitation?.period_frames;
+        return bursts ? Math.round(side === "output" ? bursts : bursts * stream.rate_hz / stream.output_rate_hz) : null;
+    }
+
     sync() {
         const p = this.app.parameters, stream = this.app.stream();
         this.controls.sync();
         this.gateButton.setAttribute("aria-pressed", String(p.gate !== null));
         if (!stream)
             return;
-        const rate = (p.side === "output" ? stream.output_rate_hz : stream.rate_hz) || 48000;
-        const spec = { stream: stream.name, view: "ascan", side: p.side, channels: p.channels, frames: p.frames,
-            period: p.period === null ? null : Math.round(p.period * rate), average: p.average };
+        const period = this.period = this.periodFrames(stream), own = p.period === null && period !== null;
+        const spec = { stream: stream.name, view: "ascan", side: p.side, channels: p.channels,
+            frames: own ? Math.min(p.frames, period) : p.frames, period, average: p.average };
         const key = JSON.stringify(spec);
         if (key === this.wanted)
             return;
@@ -117,7 +126,7 @@ class AscanView {
 
     take(picture) {
         /* A record is an epoch of its own: between two of them nothing is missing. */
-        if (this.picture && this.picture.epoch !== picture.epoch && this.app.parameters.period !== null)
+        if (this.picture && this.picture.epoch !== picture.epoch && this.period !== null)
             this.image.push(null, null, {});
         this.picture = picture;
         this.pictureAt = performance.now();
@@ -155,7 +164,7 @@ class AscanView {
     draw(now) {
         this.cursors.read(now);
         const p = this.app.parameters;
-        const waiting = p.period === null ? "waiting for records (give a period where the sender marks none)" : "no data";
+        const waiting = this.period === null ? "waiting for records (give a period where the sender marks none)" : "no data";
         this.panel.alert(this.refusal ?? (!this.app.paused && now - this.pictureAt > 3000 ? waiting : ""));
         if (!this.dirty || !this.picture)
             return false;
