@@ -1,7 +1,7 @@
 /*
  * Hits: how many and when, two features against each other, the distribution of amplitudes, and
  * the hit that was clicked: its transient with first and last frame, peak and arrival, and all of
- * its values.
+ * its values. Below, what the hits of each channel add up to, as the daemon's status says.
  */
 import { h, setText } from "../ui/dom.js";
 import { Controls } from "../ui/controls.js";
@@ -17,6 +17,10 @@ import { AnalysisSource, analysisControl } from "./analysis.js";
 const BINS = 240, MAX_CHANNELS = 64, POINTS = 5000;
 const SPANS = [[10, "10 s"], [60, "1 min"], [600, "10 min"], [3600, "1 h"], [36000, "10 h"]];
 const AXES = ["time", "channel", "peak_db", "duration_us", "rise_us", "counts", "energy_eu", "peak_khz", "average_khz", "rms", "margin_db"];
+
+/* Of each channel: the title of a column and the member of the status; null: the channel. */
+const TOTALS = [["channel", null], ["hits/s", "events_per_s"], ["hits", "events"], ["counts/s", "counts_per_s"], ["counts", "counts"],
+    ["energy [eu/s]", "energy_eu_per_s"], ["energy [eu]", "energy_eu"]];
 
 const PARAMETERS = {
     analysis: { type: "text", default: "" },
@@ -44,9 +48,15 @@ class HitsView {
         this.transient = new LinePlot(this.transientPanel.element, { label: "transient of the chosen hit" });
         this.values = h("tbody", {});
         host.append(h("section", { class: "panel scroll", "aria-label": "Values of the chosen hit" }, h("table", { class: "data" }, this.values)));
+        this.totals = h("tbody", {});
+        host.append(h("section", { class: "panel scroll", "aria-label": "Rates and sums of each channel" },
+            h("table", { class: "data" }, h("thead", {}, h("tr", {}, TOTALS.map(([title]) => h("th", {}, title)))), this.totals)));
         this.listeners = new AbortController();
         const on = (type, take) => app.addEventListener(type, take, { signal: this.listeners.signal });
-        on("status", () => this.controls.sync());
+        on("status", () => {
+            this.controls.sync();
+            this.writeTotals();
+        });
         on("theme", () => { this.dirty = true; });
         this.source = new AnalysisSource(app, ["hit"], () => { this.dirty = true; });
         this.syncAnalysis = analysisControl(this.controls, this.source);
@@ -95,6 +105,15 @@ class HitsView {
         for (let i = 0; i < fields.length; i += 4)
             rows.push(h("tr", {}, fields.slice(i, i + 4).flatMap(cell)));
         this.values.replaceChildren(...rows);
+    }
+
+    writeTotals() {
+        const analysis = this.source.chosen(), stream = this.app.status?.streams?.find((s) => s.name === analysis?.stream);
+        const totals = stream?.analyses?.find((a) => a.name === analysis.name)?.totals ?? [], { channels } = this.app.parameters;
+        const row = (total, i) => h("tr", {}, TOTALS.map(([, name]) => name === null ? h("th", {}, `${i + 1}`)
+            : h("td", { class: "number" }, plain(total[name], 5))));
+        const rows = totals.map((total, i) => ({ total, i })).filter(({ i }) => channels.length === 0 || channels.includes(i + 1));
+        this.totals.replaceChildren(...rows.slice(0, MAX_CHANNELS).map(({ total, i }) => row(total, i)));
     }
 
     draw(now) {
