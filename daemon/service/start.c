@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "io/net/sdp_file.h"
 #include "pipeline/devices.h"
 #include "pipeline/heritage.h"
 #include "pipeline/job.h"
@@ -51,6 +52,9 @@ static void prepare(struct job *job)
     struct start *start = (struct start *)job;
     const struct process *process = start->host.process;
     struct pipeline *made[PIPELINES_MAX];
+    job_step(job, NULL, "the runtime directory is read", NULL);
+    if (process->config->daemon.runtime_directory != NULL)
+        sdp_file_sweep(process->config->daemon.runtime_directory);
     job_step(job, NULL, "the devices are opened", NULL);
     start->error = devices_prepare(process->devices, process->config, &start->problem);
     for (uint32_t i = 0; i < process->config->stream_count && start->error == 0; i++)

@@ -3,6 +3,7 @@
 # sanitizers: yes
 """The daemon's life: it ends by itself, drains on SIGTERM, leaves on a second signal, shows its
 table, and says why it cannot start. Chains end with their last tail."""
+import fcntl
 import os
 import signal
 import subprocess
@@ -155,6 +156,50 @@ class Lifecycle(unittest.TestCase):
             # Before its handlers stand, the signal ends it by default.
             daemon.signal(signal.SIGTERM)
             self.assertIn(daemon.wait(), (0, -signal.SIGTERM))
+
+    def test_sdp_files_of_a_killed_daemon(self):
+        """They stay, but unlocked; the next start, with other sinks, removes or replaces them and leaves others' alone."""
+        def config(run, *sinks):
+            return (f"[daemon]\nruntime directory = {run}\n[filter short]\ntype = identity\n"
+                    "[stream s]\nsource = generator\nwaveform = noise\namplitude = 0.1\nrate = 48 kHz\nchannels = 1\nfilter = short\n"
+                    + "".join(c.rtp_sink(name, "s", c.free_port()) for name in sinks))
+
+        def held(path):
+            with open(path, "rb") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return False
+                except BlockingIOError:
+                    return True
+
+        def text(path):
+            with open(path, encoding="ascii") as file:
+                return file.read()
+
+        with c.temporary() as folder:
+            run = os.path.join(folder, "run")
+            one, two, foreign = (os.path.join(run, f"{name}.sdp") for name in ("one", "two", "foreign"))
+            os.mkdir(run)
+            with open(foreign, "w", encoding="ascii") as file:
+                file.write("v=0\r\ns=convolvd\r\n")
+            with c.Daemon(folder, config(run, "one", "two")) as daemon:
+                before = text(one)
+                self.assertTrue(held(one) and held(two))
+                daemon.kill()
+            self.assertFalse(held(one) or held(two))
+            with c.Daemon(folder, config(run, "one")) as daemon:
+                self.assertFalse(os.path.exists(two))
+                daemon.wait_said("two.sdp, which a daemon that was killed has left")
+                self.assertNotEqual(text(one), before)
+                self.assertTrue(held(one))
+                # Another daemon beside it leaves its file alone.
+                other = os.path.join(folder, "other")
+                os.mkdir(other)
+                with c.Daemon(other, config(run, "three")) as beside:
+                    self.assertTrue(held(one))
+                    beside.stop()
+                daemon.stop()
+            self.assertEqual(os.listdir(run), ["foreign.sdp"])
 
     def test_a_chain_adds_up(self):
         config = generator("a", "pace = fast\nduration = 20000 frames") \

@@ -3,7 +3,9 @@
  * daemon that sends. A sink that takes the place of another writes its own file under the same
  * name, and the other one leaves that alone.
  *
- * After a crash the file of that run stays until the next one replaces it.
+ * The sink holds a shared lock on its file (flock(2)). After a crash the file stays without it:
+ * `flock -n FILE true` succeeds for a reader, and the next start removes it from the runtime
+ * directory, or replaces it.
  */
 #ifndef CONVOLVD_IO_NET_SDP_FILE_H
 #define CONVOLVD_IO_NET_SDP_FILE_H
@@ -20,6 +22,7 @@ struct sdp_file {
     const char *path; /* outlives it */
     dev_t device;
     ino_t inode;
+    int lock; /* the locked file; -1: it cannot be locked */
     uv_work_t work;
     void (*removed)(void *context);
     void *context;
@@ -28,6 +31,10 @@ struct sdp_file {
 /* WORKER. 0, or an error as sdp_write. */
 int sdp_file_write(struct sdp_file *file, const struct sdp_media *media, const char *path,
                    struct problem *problem);
+
+/* WORKER. Removes the SDP files in this directory that convolvd has written and that nobody holds
+ * locked. */
+void sdp_file_sweep(const char *directory);
 
 /* LOOP. Removes it on a worker, unless another has taken its name, and calls `removed` then. False:
  * there is none, and `removed` is not called. */
