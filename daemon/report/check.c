@@ -83,9 +83,12 @@ int check_plan_make(const struct config *config, const struct config_stream *str
     int status = stream_filters_make(config, stream, &filters, problem);
     if (status == 0) {
         plan->delay_frames = filters.delay_frames;
-        for (uint32_t i = 0; i < filters.count; i++)
-            if (filters.taps[i]->count > plan->taps_longest)
-                plan->taps_longest = filters.taps[i]->count;
+        for (uint32_t i = 0; i < filters.count; i++) {
+            const struct taps *taps = filters.taps[i];
+            if (taps->count > plan->taps_longest)
+                plan->taps_longest = taps->count;
+            plan->taps_bytes += taps->count * (taps->im != NULL ? UINT64_C(2) : 1) * sizeof(double);
+        }
         plan->total_delay_frames = plan->delay_frames;
         if (upstream != NULL) {
             const struct config_stream *before = &config->streams[stream->upstream];
@@ -396,7 +399,7 @@ static void check_descriptors(const struct config *config, struct config_errors 
 {
     enum { OWN = 128 };
     struct rlimit limit;
-    uint64_t wanted = (uint64_t)config->stream_count + config->sink_count +
+    uint64_t wanted = (uint64_t)config->stream_count + 2 * config->sink_count +
                       config->event_sink_count + config->analysis_count + OWN;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && wanted > limit.rlim_max)
         config_warning(errors, (struct config_place){config->path, 0},
@@ -443,7 +446,7 @@ static void print_osc(const struct config_osc *osc, FILE *out)
 
 struct memory_plan check_memory_plan(const struct check_plan *plan)
 {
-    return (struct memory_plan){plan->taps_longest, plan->fft, plan->partitions};
+    return (struct memory_plan){plan->taps_longest, plan->fft, plan->partitions, plan->taps_bytes};
 }
 
 /* How much the input ring holds, and whether it had to give way. */

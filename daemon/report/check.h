@@ -22,6 +22,7 @@ struct check_plan {
     double delay_frames;       /* of this stream's filters */
     double total_delay_frames; /* with the chain before it, as far as it was not applied there */
     uint32_t taps_longest;
+    uint64_t taps_bytes;      /* of all its filters, in double */
     uint32_t fft, partitions; /* as the rule would choose; the engine measures and may differ */
     double accumulate_s, ingest_max_s, device_s, egress_s; /* device and egress: estimates */
 };

@@ -92,8 +92,8 @@ static uint64_t ring_bytes(struct memory_figure *figure, const struct config *co
            power_of_two_from(4, frames / stream->hop_frames + 4) * BLOCK_TIMES_BYTES;
 }
 
-/* One spectrum for each filter (two of a complex one), and for long filters those of earlier
- * blocks. */
+/* The taps of the filters, one spectrum for each (two of a complex one), and for long filters those
+ * of earlier blocks. */
 static uint64_t spectra_bytes(const struct config *config, const struct config_stream *stream,
                               const struct memory_plan *plan)
 {
@@ -108,7 +108,8 @@ static uint64_t spectra_bytes(const struct config *config, const struct config_s
         filters += used ? complex ? 2 : 1 : 0;
     }
     const uint64_t delay_lines = plan->partitions > 1 ? stream->source.channels : 0;
-    return (filters + delay_lines) * plan->partitions * plan->fft * SPECTRUM_BYTES;
+    return plan->taps_bytes +
+           (filters + delay_lines) * plan->partitions * plan->fft * SPECTRUM_BYTES;
 }
 
 /* Samples of one stream in every batch, and in the one that tests plans. */

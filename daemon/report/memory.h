@@ -3,7 +3,7 @@
  * All of it is bounded and known beforehand:
  *
  *     rings     the input rings, resident from the start
- *     spectra   spectra of filters, and the delay lines of long ones
+ *     spectra   filters: their taps and spectra, and the delay lines of long ones
  *     batches   results on their way from the device
  *     queues    buffers and queues of sources, sinks and analyses; what is not needed is never
  * touched
@@ -26,6 +26,7 @@
 /* The transform that a stream probably gets: N and the number of partitions. */
 struct memory_plan {
     uint32_t taps_longest, fft, partitions;
+    uint64_t taps_bytes; /* of its filters, in double */
 };
 
 /* Bytes. */
