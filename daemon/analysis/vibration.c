@@ -193,7 +193,8 @@ static struct condition overall_values(const struct analysis *a, uint32_t channe
         .segments = (uint32_t)a->main.summed,
         .bin_hz = a->options->stream.rate_hz / a->main.points,
         .rms = sqrt(fmax(0, sums->second[channel] / frames)),
-        .peak = fmax(sums->high[channel] - mean, mean - sums->low[channel]),
+        /* fabs: of -0 and 0 either is the larger one. */
+        .peak = fabs(fmax(sums->high[channel] - mean, mean - sums->low[channel])),
         .crest = NAN,
         .kurtosis = sums_kurtosis(sums, channel),
         .velocity_mms = NAN,

@@ -165,6 +165,26 @@ class Analysis(unittest.TestCase):
         self.assertTrue(kept and all(line["values"]["peak"] > 0.72 for line in kept))
         self.assertLess(len(kept), all_events)
 
+    def test_samples_that_are_no_numbers_are_dead(self):
+        folder, port, x = self.folder(), c.free_port(), signal()
+        x[5500:5510, 0], x[5700, 1], x[7000, 0] = np.nan, np.inf, -np.inf
+        with c.Daemon(folder, config(folder, port)) as daemon:
+            self.send(port, x, 200)
+            path = os.path.join(folder, "out.jsonl")
+            c.wait_for(lambda: len(read_lines(path)) > 2 * CHANNELS * 10, "events")
+            analysis = self.ctl(daemon, "analyses")[0]["analyses"][0]
+            self.check_ledgers(analysis)
+            daemon.stop()
+        events = [line for line in read_lines(path)[1:] if line["frame"] < FRAMES // 2]
+        by_place = {(e["frame"], e["channel"]): e for e in events}
+        for frame in (4000, 5000, 6000, 7000, 8000):
+            event = by_place[frame, 1]
+            hurt = frame in (5000, 7000)
+            self.assertEqual(event["causes"], ["non-finite"] if hurt else [])
+            self.assertEqual(event["values"]["dead"] > 0, hurt)
+            self.assertEqual(event["values"]["live"] + event["values"]["dead"], INTERVAL)
+            self.assertAlmostEqual(event["values"]["rms"], 0.2, delta=0.03)
+
     def test_marked_pulse_of_a_sensor(self):
         """`convolvctl mark "pulse 2"` makes the next hit of channel 2 a pulse, and a label stays what it is."""
         folder, port = self.folder(), c.free_port()
