@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/analyses.h"
+#include "analysis/hit.h"
 #include "tests/support/analysis_world.h"
 
 /* ---- options ----------------------------------------------------------------------------- */
@@ -331,4 +333,27 @@ uint32_t analysis_world_ranges(struct random_state *random, uint64_t frames,
                                    (enum invalid_cause)random_below(random, INVALID_CAUSES)};
     }
     return count;
+}
+
+void analysis_world_hits(struct analysis_world *world, uint32_t channels,
+                         const char *const *settings)
+{
+    const struct analysis_stream stream = analysis_world_stream(channels, ANALYSIS_WORLD_RATE, "V");
+    analysis_world_open(world, &analysis_hits, &stream, settings);
+    if (world->analysis == NULL)
+        fail_msg("%s", world->errors);
+}
+
+const struct hit *analysis_world_hit(const struct analysis_world *world, size_t i)
+{
+    assert_in_range(i, 0, world->count - 1);
+    assert_int_equal(world->events[i].event.body_bytes, sizeof(struct hit));
+    return world->events[i].body;
+}
+
+size_t analysis_world_next_ordered(const struct analysis_world *world, size_t from)
+{
+    while (from < world->count && !world->events[from].event.ordered)
+        from++;
+    return from;
 }

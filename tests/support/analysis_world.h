@@ -77,4 +77,18 @@ void analysis_world_equal(const struct analysis_world *a, const struct analysis_
 uint32_t analysis_world_ranges(struct random_state *random, uint64_t frames,
                                struct invalid_range *ranges, uint32_t capacity);
 
+/* ---- hits ---- */
+
+#define ANALYSIS_WORLD_RATE 1e6
+
+/* Opens an analysis of hits in volts at ANALYSIS_WORLD_RATE; one that the check refuses fails the
+ * test. */
+void analysis_world_hits(struct analysis_world *world, uint32_t channels,
+                         const char *const *settings);
+/* The body of event i, which is a hit. */
+struct hit;
+const struct hit *analysis_world_hit(const struct analysis_world *world, size_t i);
+/* The first ordered event from index `from` on; `count` where there is none. */
+size_t analysis_world_next_ordered(const struct analysis_world *world, size_t from);
+
 #endif

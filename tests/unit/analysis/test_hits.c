@@ -1,8 +1,8 @@
 /*
- * Hits against the rules and closed forms of docs/analysis.md: short signals on paper, bursts whose
- * energy and counts are known, order and release, memory that is bounded; and that neither cuts nor
- * a restored state change a bit. tests/e2e/test_hits.py holds them against a detector written from
- * the rules alone.
+ * Hits against the closed forms of docs/analysis.md: bursts whose energy and counts are known,
+ * order and release, memory that is bounded; and that neither cuts nor a restored state change a
+ * bit. test_hit_rules.c holds them against the rules on short signals, and
+ * tests/e2e/test_hits_reference.py against a detector written from the rules alone.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,209 +21,12 @@
 #include "tests/support/analysis_world.h"
 
 #define PI   3.14159265358979323846
-#define RATE 1e6
-
-static const struct hit *body(const struct analysis_world *world, size_t i)
-{
-    assert_in_range(i, 0, world->count - 1);
-    assert_int_equal(world->events[i].event.body_bytes, sizeof(struct hit));
-    return world->events[i].body;
-}
+#define RATE ANALYSIS_WORLD_RATE
 
 static void near(double got, double expected, double relative)
 {
     if (!(fabs(got - expected) <= relative * fabs(expected)))
         fail_msg("%.17g is not within %g of %.17g", got, relative, expected);
-}
-
-static void open_hits(struct analysis_world *world, uint32_t channels, const char *const *settings)
-{
-    const struct analysis_stream stream = analysis_world_stream(channels, RATE, "V");
-    analysis_world_open(world, &analysis_hits, &stream, settings);
-    if (world->analysis == NULL)
-        fail_msg("%s", world->errors);
-}
-
-/* The first event of a channel from index `from` on that is ordered or not, as asked. */
-static size_t next_event(const struct analysis_world *world, size_t from, bool ordered)
-{
-    while (from < world->count && world->events[from].event.ordered != ordered)
-        from++;
-    return from;
-}
-
-/* ---- rules ------------------------------------------------------------------------------- */
-
-/* One channel, threshold 10 V; samples as small numbers. */
-struct expected_hit {
-    uint64_t first, last, peak, counts, to_peak;
-    uint32_t flags;
-};
-
-enum { SAMPLES_MAX = 48, HITS_MAX = 6, SETTINGS_MAX = 4 };
-
-struct rule {
-    const char *name;
-    const char *settings[SETTINGS_MAX];
-    int samples[SAMPLES_MAX], count;
-    struct expected_hit hits[HITS_MAX];
-    struct invalid_range invalid;
-};
-
-#define SAMPLES(...)                                                                               \
-    .samples = {__VA_ARGS__}, .count = (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int))
-
-static const struct rule rules[] = {
-    {"equal to the threshold is not above", {"hdt = 2"}, SAMPLES(0, 10, -10, 0, 0, 0), {{0}}, {0}},
-    {"either polarity begins and ends",
-     {"hdt = 2"},
-     SAMPLES(0, -11, 0, 12, 0, 0, 0, 0),
-     {{1, 3, 3, 1, 1, 0}},
-     {0}},
-    {"above at b + H belongs",
-     {"hdt = 3"},
-     SAMPLES(0, 11, 0, 0, -11, 0, 0, 0, 0, 0),
-     {{1, 4, 1, 1, 1, 0}},
-     {0}},
-    {"above at b + H + 1 does not",
-     {"hdt = 3"},
-     SAMPLES(0, 11, 0, 0, 0, -11, 0, 0, 0, 0),
-     {{1, 1, 1, 1, 1, 0}, {5, 5, 5, 0, 0, 0}},
-     {0}},
-    {"hdt 0: each frame above is a hit",
-     {"hdt = 0"},
-     SAMPLES(0, 11, 12, 0, 13),
-     {{1, 1, 1, 1, 1, 0}, {2, 2, 2, 0, 0, 0}, {4, 4, 4, 0, 0, 0}},
-     {0}},
-    {"the next hit begins at b + H + L + 1",
-     {"hdt = 2", "hlt = 2"},
-     SAMPLES(0, 11, 0, 0, 0, 11, -11, 0, 0, 0, 0, 0),
-     {{1, 1, 1, 1, 1, 0}, {6, 6, 6, 0, 0, 0}},
-     {0}},
-    {"the lockout spends arms",
-     {"hdt = 1", "hlt = 1"},
-     SAMPLES(-1, 11, 0, -1, 12, 13, 14, 0, 0, 0),
-     {{1, 1, 1, 1, 1, 0}, {4, 6, 6, 1, 1, 0}},
-     {0}},
-    {"a count needs a sample below 0 before it",
-     {"hdt = 9"},
-     SAMPLES(-1, 11, 5, 12, 0, 13, -1, 14, 9, 11, 0, 0),
-     {{1, 9, 7, 2, 2, ANALYSIS_CUT}},
-     {0}},
-    {"both: the two arms, halved and rounded up",
-     {"hdt = 9", "counts = both"},
-     SAMPLES(-1, 11, -11, 12, -12, 13, 0, 0),
-     {{1, 5, 5, 3, 3, ANALYSIS_CUT}},
-     {0}},
-    {"plain: upward crossings without arms",
-     {"hdt = 9", "counts = plain"},
-     SAMPLES(-1, 11, 5, 12, 13, 5, -11, 14, 0, 0),
-     {{1, 7, 7, 3, 2, ANALYSIS_CUT}},
-     {0}},
-    {"the peak is the first of the largest",
-     {"hdt = 2"},
-     SAMPLES(0, 11, -20, 20, 12, 0, 0, 0, 0),
-     {{1, 4, 2, 2, 1, 0}},
-     {0}},
-    {"pdt: no larger sample after it replaces the peak",
-     {"hdt = 9", "pdt = 2"},
-     SAMPLES(0, 11, 0, 12, 0, 0, 30, 0, 0),
-     {{1, 6, 3, 1, 1, ANALYSIS_CUT}},
-     {0}},
-    {"pdt: each new peak begins anew",
-     {"hdt = 9", "pdt = 2"},
-     SAMPLES(0, 11, 0, 12, 0, 13, 0, 14, 0),
-     {{1, 7, 7, 1, 1, ANALYSIS_CUT}},
-     {0}},
-    {"max duration, and the hit on the very next frame",
-     {"hdt = 2", "max duration = 4"},
-     SAMPLES(0, 11, 12, 13, 14, 15, 0, 0, 0, 0),
-     {{1, 4, 4, 1, 1, ANALYSIS_TIMEOUT}, {5, 5, 5, 0, 0, ANALYSIS_AFTER_TIMEOUT}},
-     {0}},
-    {"a timeout locks nothing out; one frame later is no sequel",
-     {"hdt = 2", "hlt = 9", "max duration = 4"},
-     SAMPLES(0, 11, 12, 13, 14, 0, 15, 0, 0, 0, 0),
-     {{1, 4, 4, 1, 1, ANALYSIS_TIMEOUT}, {6, 6, 6, 0, 0, 0}},
-     {0}},
-    {"hdt that ends with max duration is no timeout",
-     {"hdt = 2", "max duration = 4"},
-     SAMPLES(0, 11, 12, 0, 0, 0, 0, 0, 0),
-     {{1, 2, 2, 1, 1, 0}},
-     {0}},
-    {"an excursion at the epoch's edge is a hit and no count",
-     {"hdt = 1"},
-     SAMPLES(11, 12, 0, -1, 0, 13, 0, 0),
-     {{0, 1, 1, 0, 0, ANALYSIS_EDGE}, {5, 5, 5, 1, 1, 0}},
-     {0}},
-    {"at the edge the arm of the other side is set",
-     {"hdt = 1"},
-     SAMPLES(-11, 12, 0, 0, 0),
-     {{0, 1, 1, 1, 1, ANALYSIS_EDGE}},
-     {0}},
-    {"an invalid frame cuts; behind it is an edge",
-     {"hdt = 9", "hlt = 9"},
-     SAMPLES(0, 11, 12, 0, 77, 13, 12, 0),
-     {{1, 2, 2, 1, 1, ANALYSIS_CUT}, {5, 6, 5, 0, 0, ANALYSIS_EDGE | ANALYSIS_CUT}},
-     {4, 5, INVALID_NETWORK}},
-    {"behind an invalid frame below the threshold arms are set",
-     {"hdt = 2"},
-     SAMPLES(0, 77, 1, 12, 0, 0, 0, 0),
-     {{3, 3, 3, 1, 1, 0}},
-     {1, 2, INVALID_LATE}},
-    {"threshold 0: everything but 0",
-     {"threshold = 0", "hdt = 1"},
-     SAMPLES(0, 1, 0, 0, -1, 2, 0, 0),
-     {{1, 1, 1, 1, 1, 0}, {4, 5, 5, 1, 1, 0}},
-     {0}},
-};
-
-static void test_rules(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        const struct rule *rule = &rules[i];
-        const char *settings[SETTINGS_MAX + 2] = {"threshold = 10 V"};
-        for (int k = 0; k < SETTINGS_MAX; k++)
-            settings[k + 1] = rule->settings[k];
-        if (strncmp(rule->settings[0], "threshold", 9) == 0)
-            memmove(settings, settings + 1, SETTINGS_MAX * sizeof *settings);
-        float samples[SAMPLES_MAX];
-        for (int k = 0; k < rule->count; k++)
-            samples[k] = (float)rule->samples[k];
-        const struct analysis_signal signal = {.channels = 1,
-                                               .frames = (uint64_t)rule->count,
-                                               .samples = samples,
-                                               .rate_hz = RATE,
-                                               .invalid = &rule->invalid,
-                                               .invalid_count = rule->invalid.until > 0};
-        struct analysis_world world;
-        open_hits(&world, 1, settings);
-        analysis_world_put(&world, &signal, 0, signal.frames);
-        size_t at = 0, count = 0;
-        for (; count < HITS_MAX && rule->hits[count].first + rule->hits[count].last > 0; count++)
-            ;
-        for (size_t k = 0; k < count; k++, at++) {
-            const struct expected_hit *expected = &rule->hits[k];
-            at = next_event(&world, at, true);
-            if (at == world.count)
-                fail_msg("%s: %zu hits, not %zu", rule->name, k, count);
-            const struct analysis_event *event = &world.events[at].event;
-            const struct hit *hit = body(&world, at);
-            if (event->frame != expected->first || hit->last_frame != expected->last ||
-                hit->peak_frame != expected->peak || hit->counts != expected->counts ||
-                hit->counts_to_peak != expected->to_peak || event->flags != expected->flags)
-                fail_msg("%s: hit %zu: %d … %d, peak %d, %d counts, %d to peak, flags %x",
-                         rule->name, k, (int)event->frame, (int)hit->last_frame,
-                         (int)hit->peak_frame, (int)hit->counts, (int)hit->counts_to_peak,
-                         event->flags);
-            const bool broken = (expected->flags & (ANALYSIS_CUT | ANALYSIS_EDGE)) != 0;
-            if (broken && rule->invalid.until > 0 && expected->last < rule->invalid.from)
-                assert_int_equal(event->causes, 1u << rule->invalid.cause);
-        }
-        if (next_event(&world, at, true) != world.count)
-            fail_msg("%s: more than %zu hits", rule->name, count);
-        analysis_world_close(&world);
-    }
 }
 
 /* ---- closed forms ------------------------------------------------------------------------ */
@@ -285,10 +88,10 @@ static void test_bursts(void **state)
             char threshold[40];
             snprintf(threshold, sizeof threshold, "threshold = %g V", whole ? 0 : theta);
             struct analysis_world world;
-            open_hits(&world, 1, (const char *[]){threshold, "hdt = 200", NULL});
+            analysis_world_hits(&world, 1, (const char *[]){threshold, "hdt = 200", NULL});
             analysis_world_put(&world, &signal, 0, signal.frames);
             assert_int_equal(world.count, 2);
-            const struct hit *hit = body(&world, 1);
+            const struct hit *hit = analysis_world_hit(&world, 1);
             if (!whole) {
                 const double c =
                     cases[k].shape == SIN2 ? n / PI * acos(sqrt(theta)) : n / 2.0 * (1 - theta);
@@ -333,14 +136,14 @@ static void test_features_are_their_sums(void **state)
     const struct analysis_signal signal = {
         .channels = 1, .frames = FRAMES, .samples = samples, .rate_hz = RATE};
     struct analysis_world world;
-    open_hits(&world, 1,
-              (const char *[]){"threshold = 80 mV", "hdt = 400", "energy over = hit",
-                               "pre-trigger = 100", "post-duration = 50", "max record = 4000",
-                               NULL});
+    analysis_world_hits(&world, 1,
+                        (const char *[]){"threshold = 80 mV", "hdt = 400", "energy over = hit",
+                                         "pre-trigger = 100", "post-duration = 50",
+                                         "max record = 4000", NULL});
     analysis_world_put(&world, &signal, 0, FRAMES);
     assert_int_equal(world.count, 2);
     const struct analysis_event *event = &world.events[1].event;
-    const struct hit *hit = body(&world, 1);
+    const struct hit *hit = analysis_world_hit(&world, 1);
     const uint64_t a = event->frame, b = hit->last_frame;
     const long double n = (long double)(b - a + 1);
     long double sum = 0, absolute = 0, square = 0, root = 0, m[5] = {0}, energy = 0, strength = 0;
@@ -498,7 +301,7 @@ static void test_order(void **state)
     for (uint64_t seed = 2; seed <= 8; seed += 2) {
         make_scene(scene, seed, CHANNELS);
         struct analysis_world world;
-        open_hits(&world, CHANNELS, rich);
+        analysis_world_hits(&world, CHANNELS, rich);
         const uint64_t bound = 400 - 1 + 100; /* max duration - 1 + post-duration */
         size_t seen = 0, at_once = 0, ordered = 0;
         uint64_t frame = 0;
@@ -579,17 +382,17 @@ static void test_noise_comes_from_quiet_intervals(void **state)
     const struct analysis_signal signal = {
         .channels = 1, .frames = 500, .samples = samples, .rate_hz = RATE};
     struct analysis_world world;
-    open_hits(&world, 1,
-              (const char *[]){"threshold = 10", "hdt = 10", "noise interval = 100",
-                               "floating threshold = 8", NULL});
+    analysis_world_hits(&world, 1,
+                        (const char *[]){"threshold = 10", "hdt = 10", "noise interval = 100",
+                                         "floating threshold = 8", NULL});
     analysis_world_put(&world, &signal, 0, 500);
     assert_int_equal(world.count, 6);
     static const double noise[] = {1, 3, 3}, threshold[] = {10, 24, 24};
     for (size_t k = 0, at = 0; k < 3; k++, at++) {
-        at = next_event(&world, at, true);
-        near(body(&world, at)->noise_rms, noise[k], 1e-15);
-        near(body(&world, at)->threshold, threshold[k], 1e-15);
-        near(body(&world, at)->margin_db, 20 * log10(threshold[k] / noise[k]), 1e-14);
+        at = analysis_world_next_ordered(&world, at);
+        near(analysis_world_hit(&world, at)->noise_rms, noise[k], 1e-15);
+        near(analysis_world_hit(&world, at)->threshold, threshold[k], 1e-15);
+        near(analysis_world_hit(&world, at)->margin_db, 20 * log10(threshold[k] / noise[k]), 1e-14);
     }
     analysis_world_close(&world);
 }
@@ -624,7 +427,7 @@ static void test_queue_is_bounded(void **state)
         const char *settings[7] = {NULL};
         memcpy(settings, cases[k].settings, sizeof cases[k].settings);
         struct analysis_world world;
-        open_hits(&world, 2, settings);
+        analysis_world_hits(&world, 2, settings);
         analysis_world_put(&world, &signal, 0, LONG);
         size_t at_once = 0, ordered = 0;
         for (size_t i = 0; i < world.count; i++)
@@ -653,9 +456,9 @@ static void test_queue_holds_short_hits_behind_a_long_wait(void **state)
     const struct analysis_signal signal = {
         .channels = 2, .frames = LONG, .samples = samples, .rate_hz = RATE};
     struct analysis_world world;
-    open_hits(&world, 2,
-              (const char *[]){"threshold = 1", "hdt = 100", "max duration = 3",
-                               "post-duration = 1000", "max record = 1000", NULL});
+    analysis_world_hits(&world, 2,
+                        (const char *[]){"threshold = 1", "hdt = 100", "max duration = 3",
+                                         "post-duration = 1000", "max record = 1000", NULL});
     analysis_world_put(&world, &signal, 0, LONG);
     struct analysis_ledger ledger;
     world.ops->ledger(world.analysis, &ledger);
@@ -713,11 +516,11 @@ static void test_arms_run_while_nothing_happens(void **state)
         const struct analysis_signal signal = {
             .channels = 1, .frames = 600, .samples = samples, .rate_hz = RATE};
         struct analysis_world world;
-        open_hits(&world, 1, (const char *[]){"threshold = 10", "hdt = 5", NULL});
+        analysis_world_hits(&world, 1, (const char *[]){"threshold = 10", "hdt = 5", NULL});
         analysis_world_put(&world, &signal, 0, 600);
         assert_int_equal(world.count, 4);
-        assert_int_equal(body(&world, 1)->counts, 1);
-        assert_int_equal(body(&world, 3)->counts, below);
+        assert_int_equal(analysis_world_hit(&world, 1)->counts, 1);
+        assert_int_equal(analysis_world_hit(&world, 3)->counts, below);
         analysis_world_close(&world);
     }
 }
@@ -728,8 +531,8 @@ static void test_short_records(void **state)
     (void)state;
     const float samples[3] = {0, 3, 0};
     struct analysis_world world;
-    open_hits(&world, 1,
-              (const char *[]){"threshold = 1", "pre-trigger = 50", "max record = 9", NULL});
+    analysis_world_hits(
+        &world, 1, (const char *[]){"threshold = 1", "pre-trigger = 50", "max record = 9", NULL});
     for (uint64_t record = 1; record <= 3; record++) {
         const struct analysis_signal signal = {.channels = 1,
                                                .frames = 3,
@@ -760,7 +563,7 @@ static void test_dead_time(void **state)
                                            .invalid = invalid,
                                            .invalid_count = 2};
     struct analysis_world world;
-    open_hits(&world, 1, (const char *[]){"threshold = 1", NULL});
+    analysis_world_hits(&world, 1, (const char *[]){"threshold = 1", NULL});
     analysis_world_put(&world, &signal, 0, 100);
     struct analysis_ledger ledger;
     world.ops->ledger(world.analysis, &ledger);
@@ -772,7 +575,6 @@ static void test_dead_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules),
         cmocka_unit_test(test_bursts),
         cmocka_unit_test(test_features_are_their_sums),
         cmocka_unit_test(test_cuts_change_nothing),
