@@ -28,8 +28,11 @@ cat >"$root/want" <<END
 ./usr/bin/convolv-web
 ./usr/bin/convolvctl
 ./usr/bin/convolvd
+./usr/include/convolv-nats.h
 ./usr/include/convolv.h
+./usr/lib/libconvolv-nats.a
 ./usr/lib/libconvolv.a
+./usr/lib/pkgconfig/convolv-nats.pc
 ./usr/lib/pkgconfig/convolv.pc
 ./usr/lib/systemd/system/convolv-alarm@.path
 ./usr/lib/systemd/system/convolv-alarm@.service
@@ -56,8 +59,8 @@ cat >"$root/want" <<END
 ./usr/share/man/man8/convolv-web.8
 ./usr/share/man/man8/convolvd.8
 END
-for config in config/*.conf; do
-    echo "./usr/share/doc/convolvd/examples/$(basename "$config")" >>"$root/want"
+for config in config/*.conf config/nats/*.conf; do
+    echo "./usr/share/doc/convolvd/examples/${config#config/}" >>"$root/want"
 done
 listed() { # FOLDER INSTALLED
     (cd "$1" && find . -type f ! -path '*/__pycache__/*') | sed "s|^\.|./usr/$2|" >>"$root/want"
@@ -108,7 +111,8 @@ echo "ok 4 - a user's program builds with pkg-config"
 /usr/bin/python3 - "$root/installed" <<'END' || fail "clients/packaging/debian/packages"
 import fnmatch, sys
 rows = [line.split() for line in open("clients/packaging/debian/packages") if line.strip() and line[0] != "#"]
-moved = {"usr/lib/libconvolv.a": "usr/lib/multiarch/libconvolv.a", "usr/lib/pkgconfig/convolv.pc": "usr/lib/multiarch/pkgconfig/convolv.pc"}
+moved = {f"usr/lib/{name}": f"usr/lib/multiarch/{name}" for name in (
+    "libconvolv.a", "libconvolv-nats.a", "pkgconfig/convolv.pc", "pkgconfig/convolv-nats.pc")}
 lost = []
 for path in open(sys.argv[1]).read().split():
     path = path[2:].replace("usr/lib/systemd", "lib/systemd")
