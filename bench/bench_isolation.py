@@ -11,7 +11,7 @@ last frame of the block received to result built, from the kernel's receive time
     hung disk     the thread that writes its recording hangs in a write, for ever
     reload        it is reloaded with another filter, every second
     long filter   it changes over OSC between a short and a long filter, every second
-    overload      streams of lower priority need several times what the device can do
+    overload      a stream of lower priority needs several times what the device can do
     device loss   another stream's device hangs for longer than its deadline, is lost, and comes back, time
                   and again; that stream has a filter of 1.4 s and moves to the device of the measured one
                   meanwhile. Two engines on the CPU stand for two devices, so both take the same cores
@@ -21,7 +21,6 @@ bench/bars.csv says what the ratio may be; `BENCH_ONLY=isolation make bench` run
 import argparse
 import math
 import os
-import resource
 import signal
 import socket
 import statistics
@@ -50,22 +49,13 @@ URGENT = -10  # niceness, where it is granted: other programs of this machine ar
 STAGES = ("ingest", "wait", "device", "egress")
 
 
-def real_time(pid):
-    """All threads at one real-time priority, where that is granted, as docs/operations.md says for a machine that
-    has nothing as urgent to do."""
-    for thread in os.listdir(f"/proc/{pid}/task"):
+def real_time(threads):
+    """These threads at one real-time priority, where that is granted."""
+    for thread in threads:
         try:
             os.sched_setscheduler(int(thread), os.SCHED_RR, os.sched_param(10))
         except OSError:
             pass
-
-
-def allow_real_time():
-    """As LimitRTPRIO= of the unit: the daemon then takes real time for its loop, not for its compute threads."""
-    try:
-        resource.setrlimit(resource.RLIMIT_RTPRIO, (20, 20))
-    except (OSError, ValueError):
-        pass
 
 
 class Latencies(threading.Thread):
@@ -224,13 +214,14 @@ class Run:
         with open(log, "wb") as errors:
             self.daemon = subprocess.Popen([os.path.join(c.BUILD, "convolvd-test"), "--config", self.path, "--status-json", status],
                                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
-                                           env=self.environment,
-                                           preexec_fn=allow_real_time if self.fault == "overload" else None)
+                                           env=self.environment)
         try:
             self.unread = Unread(self.daemon.stdout)
             self.wait_running(log)
-            if self.fault != "overload":  # whose compute threads would take every core from the loop
-                real_time(self.daemon.pid)
+            # All threads, as docs/operations.md says for a machine that has nothing as urgent to do. In overload, where
+            # compute threads would take every core from the loop, the loop alone, as the daemon does by itself.
+            pid = self.daemon.pid
+            real_time([pid] if self.fault == "overload" else os.listdir(f"/proc/{pid}/task"))
             self.rig("probe", RATE, "--seconds", "3600")
             if self.fault != "flood":
                 self.rig("other", RATE, "--seconds", "3600")
