@@ -139,6 +139,8 @@ struct analysis_options {
     const struct analysis_options *upstream; /* the analysis whose events it takes; NULL: frames */
     const char *const *parameters;           /* [parameter_count] names of those in events */
     uint32_t parameter_count;                /* at most ANALYSIS_PARAMETERS_MAX */
+    const uint32_t *parameter_channels;      /* [parameter_count] that carry them; NULL: events of
+                                                `upstream` do */
     void *own;                               /* the type's struct, analysis_ops.options_bytes */
     /* Called inside `put`; what the event points to is valid until it returns. */
     void (*emit)(void *context, const struct analysis_event *event);

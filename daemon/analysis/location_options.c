@@ -253,9 +253,11 @@ static void check_hits(const struct option_check *check, struct analysis_options
     else if (own->least_hits > present)
         option_error(check, "least hits", "there are %u sensors; write at most %u", present,
                      present);
-    if (own->kaiser)
-        option_warning(check, "kaiser",
-                       "`kaiser` marks nothing yet: events do not carry a load in this version");
+    if (own->kaiser && options->parameter_count == 0)
+        option_warning(
+            check, "kaiser",
+            "`kaiser` marks nothing: the hits carry no load; write `parameters = load N` "
+            "in their analysis, N the channel of the load");
     if (option_given(check, "load drop") && !own->kaiser)
         option_error(check, "load drop",
                      "`load drop` belongs to `kaiser = yes`; write that, or remove it");

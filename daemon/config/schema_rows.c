@@ -6,6 +6,7 @@
 
 #include "alarm/alarm.h"
 #include "analysis/limits.h"
+#include "analysis/parameters.h"
 #include "config/own_values.h"
 #include "convolve/engine.h"
 #include "core/limits.h"
@@ -336,6 +337,8 @@ const struct schema_row schema_rows[KEYS] = {
         .sentence = "The analysis whose events it takes."}},
     [KEY_ANALYSIS_KEEP] = {SECTION_ANALYSIS, .row = {"keep", OPTION_OWN, LIST_COMMA, .words = "FIELD > NUMBER", .parse = limit_option, .fallback_words = "all events",
         .sentence = "Limits that an event's values must hold to leave the analysis, as in peak_db > 45, duration_us >= 50; the others are counted. A value that is not defined holds none."}},
+    [KEY_ANALYSIS_PARAMETERS] = {SECTION_ANALYSIS, .scope = SCOPE_FRAMES, .row = {"parameters", OPTION_OWN, LIST_COMMA, .words = PARAMETER_WORDS, .parse = parameter_option, .fallback_words = "none",
+        .sentence = "Values of other channels, as in load 5, pressure 6, that each event carries: that of its first frame, to a millisecond, in the unit of the channel. At most 8."}},
     [KEY_ANALYSIS_BUFFER] = {SECTION_ANALYSIS, .row = {"buffer", OPTION_MEMORY, .minimum = 65536, .maximum = 17179869184.0, .fallback_words = "one second of frames, from 1 MiB to 64 MiB; for events 4 MiB",
         .sentence = "Memory between the stream, or the other analysis, and this one. While it is full, a source that can wait does; of a live one whole blocks are dropped, counted, and are dead time."}},
 };

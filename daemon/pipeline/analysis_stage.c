@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/parameters.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "io/count_lock.h"
@@ -31,11 +32,13 @@ struct analysis_stage {
 
     /* the thread's; the loop's while it is idle */
     struct analysis *analysis;
-    uint64_t told_epoch, told_frame; /* advance: events before it have been told */
+    struct parameter_track *parameters; /* NULL: none are stamped here */
+    uint64_t told_epoch, told_frame;    /* advance: events before it have been told */
 
     /* loop */
     uint64_t frames; /* put */
     struct analysis_stage_ledger last;
+    uint64_t stopped_before, events_stopped_before; /* over the restart that it goes on from */
     int64_t deadline_ns;
     uint32_t closing;
     void (*closed)(void *context);
@@ -57,7 +60,7 @@ uint64_t analysis_stage_memory(const struct analysis_ops *ops,
 {
     const struct analysis_sizes sizes = analysis_sizes(ops, options, queue_bytes);
     return analysis_outlets_bytes(ops, options) + (ops->memory != NULL ? ops->memory(options) : 0) +
-           sizes.ring_bytes + sizes.message_bytes;
+           sizes.ring_bytes + sizes.message_bytes + parameter_track_memory(options);
 }
 
 /* ---- thread: what leaves ----------------------------------------------------------------- */
@@ -65,7 +68,10 @@ uint64_t analysis_stage_memory(const struct analysis_ops *ops,
 static void emit(void *context, const struct analysis_event *event)
 {
     struct analysis_stage *s = context;
-    analysis_outlets_emit(&s->outlets, event);
+    struct analysis_event stamped = *event;
+    if (s->parameters != NULL)
+        parameter_track_stamp(s->parameters, &stamped);
+    analysis_outlets_emit(&s->outlets, &stamped);
 }
 
 static void advance(void *context, uint64_t epoch, uint64_t frame)
@@ -112,6 +118,15 @@ static void offer_room(struct analysis_stage *s)
     }
 }
 
+static void put_run(struct analysis_stage *s, const struct analysis_run *run)
+{
+    if (s->parameters != NULL)
+        parameter_track_put(s->parameters, run);
+    s->ops->put(s->analysis, run);
+    if (s->parameters != NULL)
+        parameter_track_forget(s->parameters, s->told_epoch, s->told_frame);
+}
+
 /* Takes one message of frames; false: there is none. */
 static bool take_frames(struct analysis_stage *s)
 {
@@ -127,7 +142,7 @@ static bool take_frames(struct analysis_stage *s)
     else if (message->kind == FEED_RUN && sink_thread_must_end(&s->thread))
         unseen = true;
     else if (message->kind == FEED_RUN)
-        s->ops->put(s->analysis, &message->run);
+        put_run(s, &message->run);
     /* What came without samples was lost before. */
     const bool stopped = unseen && message->kind == FEED_RUN && message->run.samples != NULL;
     analysis_feed_release(&s->feed, message);
@@ -268,6 +283,9 @@ int analysis_stage_open(const struct analysis_stage_options *options, uint64_t b
                            name, (unsigned long long)(sizes.queue_bytes >> 20));
     }
     int status = s->ops->open(&s->own, &s->analysis, problem);
+    if (status == 0 && s->own.parameter_channels != NULL &&
+        parameter_track_open(&s->own, &s->parameters) != 0)
+        status = problem_set(problem, ERROR_MEMORY, "no memory for its `parameters`");
     if (status != 0) {
         analysis_stage_free(s);
         return problem_prefix(problem, status, "analysis %s", name);
@@ -321,6 +339,7 @@ void analysis_stage_free(struct analysis_stage *s)
         return;
     s->ops->close(s->analysis);
     analysis_outlets_free(&s->outlets);
+    parameter_track_close(s->parameters);
     analysis_feed_close(&s->feed);
     sink_thread_free(&s->thread);
     free(s);
@@ -387,7 +406,8 @@ static int64_t half_way(int64_t deadline_ns)
 static void thread_closed(void *context)
 {
     struct analysis_stage *s = context;
-    const uint64_t frames = atomic_load(&s->stopped), events = atomic_load(&s->inlet.stopped);
+    const uint64_t frames = atomic_load(&s->stopped) - s->stopped_before,
+                   events = atomic_load(&s->inlet.stopped) - s->events_stopped_before;
     if (frames + events > 0)
         log_warning("analysis %s: %llu %s were not analysed within `drain timeout`", s->own.name,
                     (unsigned long long)(frames + events), frames > 0 ? "frames" : "events");
@@ -506,6 +526,8 @@ static void forget(struct analysis_stage *s)
     walk_counts(s, &(struct codec){.from = (const uint8_t[256]){0}, .bytes = 256});
     if (!s->ops->of_events)
         analysis_feed_forget(&s->feed);
+    if (s->parameters != NULL)
+        parameter_track_forget(s->parameters, UINT64_MAX, UINT64_MAX);
 }
 
 /* Into an analysis of its own, so that one that refuses what it reads leaves nothing behind. */
@@ -533,12 +555,16 @@ bool analysis_stage_walk(struct analysis_stage *s, struct codec *codec)
                 (s->ops->of_events || analysis_feed_walk(&s->feed, codec));
     if (held)
         walk_counts(s, codec);
+    held = held && (s->parameters == NULL || parameter_track_walk(s->parameters, codec));
     held = held && (reads ? read_analysis(s, codec) : s->ops->walk(s->analysis, codec)) &&
            !codec->failed;
-    if (reads && !held)
+    if (!reads)
+        return held;
+    if (!held)
         forget(s);
-    if (reads)
-        publish(s, 0, 0, 0);
+    s->stopped_before = atomic_load(&s->stopped);
+    s->events_stopped_before = atomic_load(&s->inlet.stopped);
+    publish(s, 0, 0, 0);
     return held;
 }
 
@@ -554,6 +580,7 @@ void analysis_stage_lose(struct analysis_stage *s, uint64_t frames)
 {
     count_lock_begin(&s->lock);
     s->frames += frames;
+    s->stopped_before += frames;
     atomic_fetch_add(&s->unseen, frames);
     atomic_fetch_add(&s->stopped, frames);
     count_lock_end(&s->lock);

@@ -40,6 +40,7 @@ picker = aic
 pick window = 1 ms
 noise interval = 2 ms
 floating threshold = 5
+parameters = first 1, last 4
 [analysis where]
 type = location
 analysis = bursts

@@ -283,6 +283,7 @@ static void wrong_kind(const struct schema_key *key, int type)
         {"sync", "sometimes", "is not known; write"},
         {"threshold", "3 Hz", "is a frequency; write"},
         {"keep", "peak_db", "is no limit; write"},
+        {"parameters", "load", "is no parameter; write"},
         {"tcg", "3 dB", "is no point of gain"},
         {"gate", "3 us", "is no gate"},
         {"speed", "3 mm", "is no speed"},
