@@ -28,7 +28,6 @@ struct term_plan {
     uint32_t history;  /* input frames before a block that its results need */
     uint32_t hop;      /* input frames of a block */
     uint32_t decimate; /* input frames of one of output, at least 1 */
-    uint32_t tail;     /* results that follow the last input frame, in input frames */
 };
 
 /* The first input frame to read for results from output frame `next` on. */

@@ -219,12 +219,15 @@ static int check(struct changes *changes, struct pipeline *pipeline,
                  struct problem *problem)
 {
     const struct config_stream *stream = pipeline->stream_config;
+    int error = change_check_exact(pipeline, problem);
     *filter = -1;
+    if (error != 0)
+        return error;
     if (request->output > stream->output_count)
         return problem_set(problem, ERROR_ARGUMENT, "stream %s has %u outputs, not %u",
                            stream->name, stream->output_count, request->output);
     if (request->kind == CHANGE_FILTER) {
-        int error = check_filter(pipeline, request->filter, filter, problem);
+        error = check_filter(pipeline, request->filter, filter, problem);
         if (error != 0)
             return error;
     }

@@ -13,6 +13,7 @@
 
 struct cluster;
 struct handover;
+struct nats_hub;
 struct osc_hub;
 struct sound_cards;
 
@@ -21,6 +22,7 @@ struct io_environment {
     struct handover *handover; /* io/net: sockets bound before; NULL: every source binds its own */
     struct osc_hub *osc; /* io/osc: the OSC server; NULL: none, neither blocks nor subscribers */
     struct sound_cards *cards;     /* io/sound: the open cards; NULL: source and sink share none */
+    struct nats_hub *nats;         /* io/nats: where sources and sinks of partitions meet */
     const struct cluster *cluster; /* who this daemon is in its cluster */
 };
 

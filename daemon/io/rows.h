@@ -9,7 +9,7 @@
 #include "core/option.h"
 #include "io/source.h"
 
-extern const struct option_choice source_modes[], source_paces[];
+extern const struct option_choice source_modes[], source_paces[], sink_contents[];
 
 #define SOURCE_ROW_MODE                                                                            \
     {                                                                                              \
@@ -44,6 +44,14 @@ extern const struct option_choice source_modes[], source_paces[];
                     "number. With `rotate` the name gets the time of its first frame; with type "  \
                     "= vallen it is that of the .pridb, and the .tradb and the .trfdb get the "    \
                     "same one."                                                                    \
+    }
+
+#define SINK_ROW_RECORD(type_, member_)                                                            \
+    {                                                                                              \
+        .key = "record", .type = OPTION_CHOICE, .fallback = "output", .choices = sink_contents,    \
+        OPTION_FIELD(type_, member_),                                                              \
+        .sentence = "What is recorded or appended: the stream's output, or its raw input as it "   \
+                    "came."                                                                        \
     }
 
 #define SINK_ROW_FLUSH(type_, member_)                                                             \

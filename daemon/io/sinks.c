@@ -8,11 +8,14 @@
 #include <string.h>
 
 #include "core/quantity.h"
+#include "io/rows.h"
 
 #define SECONDS_A_DAY 86400.0
 
-static const struct sink_ops *const sinks[] = {&sink_rtp, &sink_recording, &sink_osc,
-                                               &sink_portaudio, &sink_stdout};
+const struct option_choice sink_contents[] = {{"output", false}, {"input", true}, {NULL, 0}};
+
+static const struct sink_ops *const sinks[] = {&sink_rtp,       &sink_recording, &sink_osc,
+                                               &sink_portaudio, &sink_stdout,    &sink_nats};
 
 enum { SINKS = sizeof sinks / sizeof sinks[0] };
 

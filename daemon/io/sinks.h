@@ -5,6 +5,6 @@
 #include "io/sink.h"
 
 extern const struct sink_ops sink_rtp;
-extern const struct sink_ops sink_recording, sink_osc, sink_portaudio, sink_stdout;
+extern const struct sink_ops sink_recording, sink_osc, sink_portaudio, sink_stdout, sink_nats;
 
 #endif

@@ -14,7 +14,9 @@
 #include <stdio.h>
 #include <uv.h>
 
+#include "cluster/term.h"
 #include "core/codec.h"
+#include "core/digest.h"
 #include "core/error.h"
 #include "io/check.h"
 #include "io/driver.h"
@@ -74,6 +76,13 @@ struct source_ledger {
 /* Counts what the host answered to one packet: accepted, or the reject of that verdict. */
 void source_ledger_count(struct source_ledger *ledger, enum verdict verdict);
 
+/* What a source may know of the stream's plan. */
+struct source_plan {
+    struct term_plan shape;
+    char pinned[512];          /* what results depend on to the last bit, beside the filters */
+    char filters[DIGEST_TEXT]; /* digest of the filters */
+};
+
 /* What a source may call: implemented by the stream's owner, loop thread. */
 struct source_host {
     void *context;
@@ -94,6 +103,9 @@ struct source_host {
      * that it has read for so long. Both NULL: any time. */
     int64_t (*may_read_ns)(void *context);
     void (*has_read)(void *context, int64_t ns);
+    /* Number of the stream's epoch that the newest packet lies in. */
+    uint64_t (*epoch)(void *context);
+    void (*plan)(void *context, struct source_plan *plan);
 };
 
 enum source_mode {
@@ -139,6 +151,7 @@ struct source_ops {
     bool loss_detectable;
     const char *loss;   /* what `--check` says of losses */
     const char *format; /* the default; NULL: the source brings rate, channels and format (probe) */
+    bool exact;         /* blocks are computed whole, whenever their frames come: no idle flush */
     bool padded;        /* `bits` and `justify` say how samples lie in their words */
     bool osc_server;    /* needs the OSC server */
 

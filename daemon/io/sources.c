@@ -15,7 +15,7 @@ const struct option_choice source_paces[] = {{"realtime", true}, {"fast", false}
 
 static const struct source_ops *const sources[] = {
     &source_rtp, &source_udp,       &source_udp_sequence, &source_file,  &source_generator,
-    &source_osc, &source_portaudio, &source_stdin,        &source_tradb,
+    &source_osc, &source_portaudio, &source_stdin,        &source_tradb, &source_nats,
 };
 
 enum { SOURCES = sizeof sources / sizeof sources[0] };

@@ -12,6 +12,6 @@ extern const struct source_ops source_udp;          /* headerless */
 extern const struct source_ops source_udp_sequence; /* 64-bit sequence numbers */
 extern const struct source_ops source_file;
 extern const struct source_ops source_generator, source_osc, source_portaudio, source_stdin;
-extern const struct source_ops source_tradb;
+extern const struct source_ops source_tradb, source_nats;
 
 #endif

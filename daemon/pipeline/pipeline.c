@@ -75,14 +75,12 @@ static void host_ended(void *context)
 
 static void host_socket_drops(void *context, uint64_t datagrams)
 {
-    struct pipeline *pipeline = context;
-    stream_socket_drops(pipeline->stream, datagrams);
+    stream_socket_drops(((struct pipeline *)context)->stream, datagrams);
 }
 
 static void host_lost(void *context, uint64_t frames, enum invalid_cause cause)
 {
-    struct pipeline *pipeline = context;
-    stream_lost(pipeline->stream, frames, cause);
+    stream_lost(((struct pipeline *)context)->stream, frames, cause);
 }
 
 /* ---- what the stream calls --------------------------------------------------------------- */
@@ -168,7 +166,7 @@ static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
         .upstream_delay_frames = pipeline->upstream_delay_frames,
         .reorder_ns = upstream != NULL ? 0 : config->source.reorder_ns,
         .max_gap_ns = config->source.max_gap_ns,
-        .idle_flush_ns = config->idle_flush_ns,
+        .idle_flush_ns = upstream == NULL && config->driver->exact ? 0 : config->idle_flush_ns,
         .deadline_ns = config->deadline_ns,
         .blocks_in_flight = engine_batches(pipeline->engine) + config->blocks_max,
         .filters = pipeline->recipe != NULL ? recipe_digest(pipeline->recipe) : NULL,
@@ -293,7 +291,9 @@ static int prepare_source(struct pipeline *pipeline, struct problem *problem)
                                      .socket_drops = host_socket_drops,
                                      .lost = host_lost,
                                      .may_read_ns = host_may_read_ns,
-                                     .has_read = host_has_read};
+                                     .has_read = host_has_read,
+                                     .epoch = pipeline_epoch,
+                                     .plan = pipeline_source_plan};
     pipeline->source_ops = config->driver;
     const struct source_options *options = &config->source;
     if (pipeline->direct != NULL) {

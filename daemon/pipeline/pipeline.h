@@ -245,6 +245,10 @@ int pipeline_start(struct pipeline *pipeline, struct problem *problem);
  */
 void pipeline_disconnect(struct pipeline *pipeline);
 
+/* LOOP. What its source asks (source_host). */
+uint64_t pipeline_epoch(void *pipeline);
+void pipeline_source_plan(void *pipeline, struct source_plan *plan);
+
 /* LOOP. The source may go on: results were delivered. */
 void pipeline_resume(struct pipeline *pipeline);
 

@@ -2,6 +2,7 @@
  * filters by itself. See pipeline.h. */
 #include "pipeline/pipeline.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,4 +157,31 @@ uint64_t pipeline_input_frame(const struct pipeline *pipeline, uint64_t output)
 {
     const struct decimation kept = kept_frames(pipeline);
     return decimation_input(&kept, output + output_shift(pipeline));
+}
+
+/* ---- what a source asks ------------------------------------------------------------------ */
+
+uint64_t pipeline_epoch(void *context)
+{
+    const struct pipeline *pipeline = context;
+    struct stream_numbers numbers;
+    stream_numbers(pipeline->stream, &numbers);
+    return numbers.epochs - 1;
+}
+
+void pipeline_source_plan(void *context, struct source_plan *plan)
+{
+    const struct pipeline *pipeline = context;
+    const struct plan_info *info = plan_info(pipeline->plan);
+    struct plan_pin pin;
+    plan_pin_of(info, engine_device(pipeline->engine), &pin);
+    plan->shape = (struct term_plan){
+        .history = pin.history, .hop = pin.hop, .decimate = pin.decimate > 0 ? pin.decimate : 1};
+    snprintf(plan->pinned, sizeof plan->pinned,
+             "variant=%s hop=%u fft=%u partitions=%u vector=%u items=%u decimate=%u+%u history=%u "
+             "device=%s",
+             pin.variant, pin.hop, pin.fft, pin.partitions, pin.vector, pin.items, pin.decimate,
+             pin.decimate_phase, pin.history, pin.device);
+    snprintf(plan->filters, sizeof plan->filters, "%s",
+             pipeline->recipe != NULL ? recipe_digest(pipeline->recipe) : "");
 }

@@ -17,6 +17,7 @@
 #include "control/osc_control.h"
 #include "control/process.h"
 #include "control/socket.h"
+#include "io/nats/hub.h"
 #include "io/net/handover.h"
 #include "io/osc/hub.h"
 #include "io/sound/card.h"
@@ -58,6 +59,7 @@ struct service {
     struct io_environment environment; /* of every source and sink; with osc_hub */
     struct osc_hub osc_hub;
     struct cluster cluster;
+    struct nats_hub nats_hub;
     struct signals signals;
     uv_async_t changed; /* something ended or closed: advance */
     uv_timer_t tick;
@@ -511,6 +513,16 @@ static void free_parts(struct service *service)
     numbers_close(service->numbers);
 }
 
+static void introduce(struct service *service, const struct config *config)
+{
+    service->environment = (struct io_environment){.loop = &service->loop,
+                                                   .osc = &service->osc_hub,
+                                                   .cluster = &service->cluster,
+                                                   .nats = &service->nats_hub};
+    service->process = (struct process){
+        .environment = &service->environment, .config = config, .started_ns = clock_monotonic_ns()};
+}
+
 int service_run(const struct service_options *options, struct problem *problem)
 {
     if (options->config->stream_count == 0)
@@ -523,11 +535,7 @@ int service_run(const struct service_options *options, struct problem *problem)
     watch_raise_descriptors();
     service->options = options;
     service->deadline_ns = INT64_MAX;
-    service->environment = (struct io_environment){
-        .loop = &service->loop, .osc = &service->osc_hub, .cluster = &service->cluster};
-    service->process = (struct process){.environment = &service->environment,
-                                        .config = options->config,
-                                        .started_ns = clock_monotonic_ns()};
+    introduce(service, options->config);
     int error = membership_of(options->config, &service->cluster, problem);
     if (error == 0)
         error = handover_open(&service->environment.handover, problem);

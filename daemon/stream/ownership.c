@@ -219,7 +219,9 @@ int64_t ownership_due(const struct ownership *o)
 static void take(struct ownership *o, int64_t now_ns)
 {
     o->state = OWNERSHIP_TAKING;
-    o->term = o->newest.end.term + 1;
+    /* Never a term of this run again, though the log went back behind it: an append of then that is
+     * still under way would find the log to end as it expects. */
+    o->term = (o->term > o->newest.end.term ? o->term : o->newest.end.term) + 1;
     o->tail = o->newest.end;
     o->first_pending = o->last_token + 1;
     struct ownership_action *action = &o->waiting;
@@ -235,13 +237,15 @@ static bool same_end(const struct log_end *a, const struct log_end *b)
 void ownership_read(struct ownership *o, int64_t now_ns, const struct log_mark *newest)
 {
     const bool moved = !o->known || !same_end(&newest->end, &o->newest.end);
+    /* The owner that nobody answers for has appended until then, and nobody else since. */
+    const bool gone = o->silent >= 2 && newest->end.term == o->newest.end.term;
     if (o->state != OWNERSHIP_FOLLOWING && o->state != OWNERSHIP_READING)
         return;
     o->newest = *newest;
     o->known = true;
     if (o->state == OWNERSHIP_FOLLOWING) {
         heard(o, now_ns);
-    } else if (moved && newest->end.sequence != 0 && !newest->released) {
+    } else if (moved && newest->end.sequence != 0 && !newest->released && !gone) {
         o->state = OWNERSHIP_FOLLOWING; /* somebody lives */
         heard(o, now_ns);
     } else if (!o->stands) {
@@ -340,6 +344,15 @@ void ownership_stand(struct ownership *o, bool stands, uint32_t rank)
 {
     o->stands = stands;
     o->rank = rank;
+}
+
+void ownership_reconnected(struct ownership *o, int64_t now_ns)
+{
+    o->reading_ns = INT64_MIN;
+    if (owns(o) && pending(o) > 0)
+        stop(o, now_ns, "the way to the log was gone");
+    else if (o->state == OWNERSHIP_TAKING)
+        follow(o, now_ns);
 }
 
 void ownership_release(struct ownership *o)

@@ -14,7 +14,7 @@
  * of candidates decide how soon somebody takes over, never whether a frame is lost or doubled.
  *
  * The caller performs each action and reports its outcome; an outcome may be late, or never come.
- * The daemon does not use it yet: what connects it to a log is still to come.
+ * io/nats/appender.h connects it to a log.
  *
  * Times are monotonic nanoseconds of this process. One thread; never allocates.
  */
@@ -118,6 +118,9 @@ int64_t ownership_due(const struct ownership *o);
 
 /* Whether it may take the partition (capacity, configuration), and its place among candidates. */
 void ownership_stand(struct ownership *o, bool stands, uint32_t rank);
+/* The way to the log was gone and is back: nothing asked before is answered, and what was under way
+ * may have got lost. */
+void ownership_reconnected(struct ownership *o, int64_t now_ns);
 /* As owner: give it up as soon as all appends are acknowledged. */
 void ownership_release(struct ownership *o);
 

@@ -110,6 +110,7 @@ static const struct {
         {"portaudio", {{"card", "system"}, {"rate", "48 kHz"}, {"filter", "spare"}}},
         {"stdin", {{"rate", "500 kHz"}, {"filter", "spare"}}},
         {"tradb", {{"path", "some.tradb"}, {"filter", "spare"}}},
+        {"nats", {{"partition", "rig1"}, {"rate", "500 kHz"}, {"filter", "spare"}}},
         {"stream", {{"filter", "spare"}}},
 },
   sinks[] =
@@ -119,6 +120,7 @@ static const struct {
           {"osc", {{"stream", "base"}}},
           {"portaudio", {{"stream", "base"}, {"card", "system"}}},
           {"stdout", {{"stream", "base"}}},
+          {"nats", {{"stream", "base"}, {"partition", "rig1"}, {"record", "input"}}},
           {"csv", {{"analysis", "watch"}, {"path", "out.csv"}}},
           {"jsonl", {{"analysis", "watch"}, {"path", "out.jsonl"}}},
           {"vallen", {{"analysis", "watch"}, {"path", "out.pridb"}}},
@@ -347,6 +349,9 @@ static const struct {
     {SECTION_OSC, "allow", "10.0.0.0/8"},
     {SECTION_OSC, "trust", "192.0.2.7"},
     {SECTION_OSC, "control", "none"},
+    {SECTION_STREAM, "partition", "rig2"},
+    {SECTION_SINK, "partition", "rig2"},
+    {SECTION_SINK, "record", "input"},
     {SECTION_CLUSTER, "identity", "worker-1"},
     {SECTION_CLUSTER, "credentials", "worker.creds"},
     {SECTION_CLUSTER, "ca", "ca.pem"},
@@ -506,6 +511,16 @@ static const char *kept_by(int type)
     return limits[analysis_at(type)->emits];
 }
 
+/* Where the sample stream's results go: those of a partition to its log alone. */
+static const char *samples_sink(const struct schema_key *key, int type, const char *value)
+{
+    if (source_at(type) == NULL || strcmp(source_at(type)->name, "nats") != 0)
+        return "[sink samples]\ntype = recording\nstream = sample\npath = samples.wav";
+    return value != NULL && strcmp(key->row.key, "partition") == 0 && strcmp(value, "rig2") == 0
+               ? "[sink samples]\ntype = nats\nstream = sample\npartition = rig2"
+               : "[sink samples]\ntype = nats\nstream = sample\npartition = rig1";
+}
+
 unsigned sample_around(const struct schema_key *key, int type, const char *value, char *text,
                        size_t bytes)
 {
@@ -523,8 +538,7 @@ unsigned sample_around(const struct schema_key *key, int type, const char *value
                "[stream user]\nsource = generator\nrate = 500 kHz\nchannels = 8\nfilter = sample\n"
                "[sink users]\ntype = rtp\nstream = user\naddress = 127.0.0.1:6001");
     if (key->section == SECTION_STREAM)
-        append(text, bytes,
-               "[sink samples]\ntype = recording\nstream = sample\npath = samples.wav");
+        append(text, bytes, samples_sink(key, type, value));
     append(text, bytes, "[sink base]\ntype = rtp\nstream = base\naddress = 127.0.0.1:6002");
     if (key->section == SECTION_SINK || key->section == SECTION_ANALYSIS ||
         (key->section == SECTION_ALARM && alarm_quantity_of_analysis((enum alarm_quantity)type)))

@@ -13,7 +13,6 @@
 #include "io/sources.h"
 
 static const struct option_choice containers[] = {{"wav", 0}, {"w64", 0}, {"rf64", 0}, {NULL, 0}};
-static const struct option_choice contents[] = {{"output", false}, {"input", true}, {NULL, 0}};
 static const struct option_choice starts[] = {{"now", false}, {"command", true}, {NULL, 0}};
 
 static const uint64_t queue_bytes_default = 64 << 20;
@@ -51,12 +50,7 @@ const struct option_row recording_rows[RECORDING_ROWS] = {
      .choices = containers,
      OPTION_FIELD(struct recording_options, container),
      .sentence = "wav (becomes RF64 past 4 GiB), w64 or rf64."},
-    {.key = "record",
-     .type = OPTION_CHOICE,
-     .fallback = "output",
-     .choices = contents,
-     OPTION_FIELD(struct recording_options, input),
-     .sentence = "What is recorded: the stream's output, or its raw input as it came."},
+    SINK_ROW_RECORD(struct recording_options, input),
     {.key = "start",
      .type = OPTION_CHOICE,
      .fallback = "now",

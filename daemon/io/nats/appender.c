@@ -1,0 +1,446 @@
+/* A daemon's part in a log: see appender.h. */
+#include "io/nats/appender.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+
+enum { TEXT_MOST = 600, TAG_NEWEST = 1 };
+
+struct nats_appender {
+    struct nats_appender_options options;
+    struct nats_link *link;
+    struct ownership o;
+    uv_timer_t timer;
+    bool started, pumping, again, closing, told_damaged, told_failed;
+    int64_t close_ns;
+    void (*closed)(void *context);
+    void *closed_context;
+
+    /* What the log ends with: as read, then as appended. Its spans are empty. */
+    struct record last;
+    char newest_plan[TEXT_MOST], newest_filters[TEXT_MOST]; /* as read */
+    int64_t newest_ns;                                      /* realtime: when it was appended */
+    uint64_t newest_owner;
+    char plan[TEXT_MOST], filters[TEXT_MOST]; /* of every record */
+
+    struct nats_appender_figures figures;
+};
+
+/* ---- records ----------------------------------------------------------------------------- */
+
+static struct record_span text_span(const char *text)
+{
+    return (struct record_span){(const uint8_t *)text, (uint32_t)strlen(text)};
+}
+
+static void copy_span(char *to, size_t bytes, const struct record_span *span)
+{
+    const size_t count = span->count < bytes ? span->count : bytes - 1;
+    if (count > 0)
+        memcpy(to, span->bytes, count);
+    to[count] = '\0';
+}
+
+static void forget_spans(struct record *record)
+{
+    record->plan = record->filters = record->config = record->worker = record->state =
+        (struct record_span){0};
+    record->range_count = 0;
+    record->ranges = NULL;
+    record->range_bytes = record->samples = NULL;
+}
+
+/* Sends a record whose own fields are set, behind the one before. */
+static bool send_record(struct nats_appender *s, const struct log_end *expect, uint64_t token,
+                        struct record *record)
+{
+    const struct cluster *cluster = s->options.cluster;
+    record->term = s->o.term;
+    record->owner = cluster->identity;
+    record->plan = text_span(s->plan);
+    record->filters = text_span(s->filters);
+    record->config = text_span(cluster->config);
+    record->worker = text_span(cluster->worker);
+    record->appended_ns = clock_realtime_ns();
+    record->chain_before = s->last.chain;
+    record->chain = record_chain(record, record->frames);
+    if (!nats_link_append(s->link, expect, token, record))
+        return false;
+    s->last = *record;
+    forget_spans(&s->last);
+    s->figures.appended++;
+    return true;
+}
+
+/* One without frames: what the log ends with holds for it too. */
+static void send_bare(struct nats_appender *s, const struct ownership_action *action,
+                      enum record_kind kind)
+{
+    struct record record = s->last;
+    record.kind = kind;
+    record.flags &= ~(uint32_t)(RECORD_EPOCH_START | RECORD_EPOCH_END | RECORD_PARTIAL);
+    record.from = record.first = record.next;
+    record.frames = 0;
+    /* Without room it is as one that got lost: patience ends the term. */
+    (void)send_record(s, &action->expect, action->token, &record);
+}
+
+/* ---- what has happened ------------------------------------------------------------------- */
+
+static void note_newest(struct nats_appender *s, const struct nats_event *event)
+{
+    s->newest_ns = 0;
+    if (event->kind == LINK_READ) {
+        const struct record *r = &event->record;
+        s->last = *r;
+        s->newest_ns = event->appended_ns;
+        s->newest_owner = r->owner;
+        copy_span(s->newest_plan, sizeof s->newest_plan, &r->plan);
+        copy_span(s->newest_filters, sizeof s->newest_filters, &r->filters);
+        copy_span(s->figures.owner, sizeof s->figures.owner, &r->worker);
+        if (r->kind == RECORD_RELEASE)
+            s->figures.owner[0] = '\0';
+        forget_spans(&s->last);
+    } else {
+        s->last = (struct record){0};
+        s->newest_plan[0] = s->newest_filters[0] = s->figures.owner[0] = '\0';
+    }
+}
+
+static void take_read(struct nats_appender *s, int64_t now_ns, const struct nats_event *event)
+{
+    struct log_mark mark = {0};
+    if (s->o.state != OWNERSHIP_FOLLOWING && s->o.state != OWNERSHIP_READING)
+        return; /* late: what it says is not what this term stands on */
+    if (event->kind == LINK_READ)
+        nats_mark_of(event, &mark);
+    note_newest(s, event);
+    ownership_read(&s->o, now_ns, &mark);
+}
+
+static void take_event(struct nats_appender *s, int64_t now_ns, const struct nats_event *event)
+{
+    struct ownership *o = &s->o;
+    switch (event->kind) {
+    case LINK_APPENDED:
+        s->figures.acknowledged++;
+        ownership_appended(o, now_ns, event->token, event->sequence);
+        break;
+    case LINK_REFUSED:
+        s->figures.refused++;
+        log_debug("%s: the log of %s refuses an append: %s", s->options.name, s->options.partition,
+                  event->text);
+        ownership_refused(o, now_ns, event->token);
+        break;
+    case LINK_UNSENT: /* what follows it cannot be in its place */
+        ownership_refused(o, now_ns, event->token);
+        break;
+    case LINK_READ:
+    case LINK_EMPTY:
+        take_read(s, now_ns, event);
+        break;
+    case LINK_ABSENT: /* there is no such log */
+        nats_link_create(s->link, &s->options.log);
+        ownership_unread(o, now_ns);
+        break;
+    case LINK_CREATED:
+        log_info("%s: has made the %s of partition %s", s->options.name, s->options.kind,
+                 s->options.partition);
+        ownership_unread(o, now_ns);
+        break;
+    case LINK_FAILED:
+        if (!s->told_failed)
+            log_error("%s: there is no %s of partition %s, and it cannot be made: %s",
+                      s->options.name, s->options.kind, s->options.partition, event->text);
+        s->told_failed = true;
+        break;
+    case LINK_ANSWERED:
+        ownership_answered(o, now_ns, event->term);
+        break;
+    case LINK_NO_RESPONDERS:
+        ownership_no_responders(o, now_ns, event->term);
+        break;
+    case LINK_QUESTION:
+        if (ownership_answers(o, event->term))
+            nats_link_answer(s->link);
+        break;
+    case LINK_DAMAGED: /* nobody can append behind it: an operator has to look */
+        if (!s->told_damaged)
+            log_error("%s: the newest record of the %s of partition %s (%" PRIu64
+                      ") is damaged: %s",
+                      s->options.name, s->options.kind, s->options.partition, event->sequence,
+                      event->text);
+        s->told_damaged = true;
+        ownership_unread(o, now_ns);
+        break;
+    case LINK_CONNECTED: /* what was asked before is not answered any more */
+        ownership_reconnected(o, now_ns);
+        break;
+    default: /* connections, and what a appender does not ask for */
+        break;
+    }
+}
+
+/* ---- what to do -------------------------------------------------------------------------- */
+
+static void resume(struct nats_appender *s)
+{
+    const int64_t stood_ns = clock_realtime_ns() - s->newest_ns;
+    s->figures.takes++;
+    s->figures.standstill_ns = s->newest_ns != 0 ? stood_ns : 0;
+    log_info("%s: owns the %s of partition %s from term %" PRIu64 " on%s%s", s->options.name,
+             s->options.kind, s->options.partition, s->o.term,
+             s->figures.owner[0] != '\0' ? ", after " : "", s->figures.owner);
+    nats_link_own(s->link, s->o.term);
+    snprintf(s->figures.owner, sizeof s->figures.owner, "%s", s->options.cluster->worker);
+    /* The log ends with the take now; it says of the frames what the record before it said. */
+    struct record newest = s->last;
+    newest.owner = s->newest_owner;
+    newest.plan = text_span(s->newest_plan);
+    newest.filters = text_span(s->newest_filters);
+    if (s->newest_ns == 0)
+        newest.kind = 0;
+    s->options.resume(s->options.context, &newest);
+}
+
+static void stop(struct nats_appender *s, const char *why)
+{
+    nats_link_own(s->link, 0);
+    snprintf(s->figures.why, sizeof s->figures.why, "%s", why);
+    log_info("%s: owns the %s of partition %s no more: %s", s->options.name, s->options.kind,
+             s->options.partition, why);
+    s->options.stop(s->options.context);
+}
+
+static void act(struct nats_appender *s, const struct ownership_action *action)
+{
+    switch (action->kind) {
+    case OWNERSHIP_READ:
+        nats_link_read(s->link, 0, TAG_NEWEST);
+        break;
+    case OWNERSHIP_ASK:
+        nats_link_ask(s->link, action->term);
+        break;
+    case OWNERSHIP_TAKE:
+        send_bare(s, action, RECORD_TAKE);
+        break;
+    case OWNERSHIP_BEAT:
+        send_bare(s, action, RECORD_BEAT);
+        break;
+    case OWNERSHIP_RELEASE:
+        send_bare(s, action, RECORD_RELEASE);
+        break;
+    case OWNERSHIP_RESUME:
+        resume(s);
+        break;
+    case OWNERSHIP_STOP:
+        stop(s, action->why);
+        break;
+    case OWNERSHIP_NONE:
+        break;
+    }
+}
+
+static void on_timer(uv_timer_t *timer);
+
+static void set_timer(struct nats_appender *s, int64_t now_ns)
+{
+    int64_t due = ownership_due(&s->o);
+    const int64_t link_due = nats_link_due(s->link);
+    due = due < link_due ? due : link_due;
+    if (due == INT64_MAX) {
+        uv_timer_stop(&s->timer);
+        return;
+    }
+    /* At least 1 ms: what is due already and yields nothing waits for something to happen. */
+    const int64_t wait_ns = due > now_ns ? due - now_ns : 0;
+    uv_timer_start(&s->timer, on_timer, (uint64_t)(wait_ns / NS_PER_MS + 1), 0);
+}
+
+static void finish_close(struct nats_appender *s);
+
+/* Events, then actions, until there is neither. A callback may append: then it goes round again. */
+static void pump(struct nats_appender *s)
+{
+    if (s->pumping) {
+        s->again = true;
+        return;
+    }
+    s->pumping = true;
+    const uint64_t before = s->figures.acknowledged;
+    do {
+        struct nats_event event;
+        struct ownership_action action;
+        s->again = false;
+        while (nats_link_next(s->link, &event))
+            take_event(s, clock_monotonic_ns(), &event);
+        while (ownership_next(&s->o, clock_monotonic_ns(), &action))
+            act(s, &action);
+    } while (s->again);
+    nats_link_tick(s->link, clock_monotonic_ns());
+    s->pumping = false;
+    if (s->closing && (s->o.state == OWNERSHIP_FOLLOWING || clock_monotonic_ns() >= s->close_ns)) {
+        finish_close(s);
+        return;
+    }
+    set_timer(s, clock_monotonic_ns());
+    if (s->figures.acknowledged != before)
+        s->options.room(s->options.context);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    pump(timer->data);
+}
+
+static void on_rung(void *context)
+{
+    pump(context);
+}
+
+/* ---- the user's side --------------------------------------------------------------------- */
+
+void nats_appender_ready(struct nats_appender *s)
+{
+    ownership_resumed(&s->o, clock_monotonic_ns());
+}
+
+void nats_appender_stand(struct nats_appender *s, bool stands)
+{
+    ownership_stand(&s->o, stands, 0);
+}
+
+void nats_appender_describe(struct nats_appender *s, const char *plan, const char *filters)
+{
+    snprintf(s->plan, sizeof s->plan, "%s", plan);
+    snprintf(s->filters, sizeof s->filters, "%s", filters);
+}
+
+void nats_appender_release(struct nats_appender *s)
+{
+    ownership_release(&s->o);
+    pump(s);
+}
+
+uint32_t nats_appender_room(const struct nats_appender *s)
+{
+    const uint64_t pending = s->o.last_token + 1 - s->o.first_pending;
+    if (s->o.state != OWNERSHIP_OWNING || s->o.releases || pending >= OWNERSHIP_UNACKNOWLEDGED)
+        return 0;
+    return OWNERSHIP_UNACKNOWLEDGED - (uint32_t)pending;
+}
+
+bool nats_appender_append(struct nats_appender *s, struct record *record)
+{
+    struct log_end expect;
+    uint64_t token;
+    if (nats_link_room(s->link) < 2 * (record_bytes(record) + 3 * (uint64_t)TEXT_MOST) ||
+        !ownership_append(&s->o, clock_monotonic_ns(), &expect, &token))
+        return false;
+    return send_record(s, &expect, token, record);
+}
+
+void nats_appender_figures(const struct nats_appender *s, struct nats_appender_figures *figures)
+{
+    *figures = s->figures;
+    figures->state = s->o.state;
+    const bool owns = s->o.state == OWNERSHIP_RESUMING || s->o.state == OWNERSHIP_OWNING;
+    figures->term = owns ? s->o.term : s->o.newest.end.term;
+    nats_link_figures(s->link, &figures->link);
+    figures->connected = figures->link.connected;
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+int nats_appender_open(const struct nats_appender_options *options, struct nats_appender **out,
+                       struct problem *problem)
+{
+    struct nats_appender *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return problem_set(problem, ERROR_MEMORY, "out of memory");
+    s->options = *options;
+    struct nats_link_options link = {
+        .loop = options->loop,
+        .name = options->name,
+        .servers = {.servers = options->cluster->servers,
+                    .credentials = options->cluster->credentials,
+                    .ca = options->cluster->ca},
+        .queue_bytes = options->queue_bytes,
+        .rung = on_rung,
+        .context = s,
+    };
+    nats_log_name(options->cluster->name, options->partition, options->kind, &link.log);
+    const int error = nats_link_open(&link, &s->link, problem);
+    if (error < 0) {
+        free(s);
+        return error;
+    }
+    *out = s;
+    return 0;
+}
+
+void nats_appender_start(struct nats_appender *s)
+{
+    struct ownership_options options = ownership_usual(s->options.cluster->identity);
+    options.lease_ns = s->options.cluster->lease_ns;
+    if (options.patience_ns < 2 * options.lease_ns)
+        options.patience_ns = 2 * options.lease_ns;
+    ownership_open(&s->o, &options, clock_monotonic_ns());
+    ownership_stand(&s->o, true, 0);
+    uv_timer_init(s->options.loop, &s->timer);
+    s->timer.data = s;
+    s->started = true;
+    nats_link_start(s->link);
+    pump(s);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct nats_appender *s = handle->data;
+    void (*closed)(void *context) = s->closed;
+    void *context = s->closed_context;
+    free(s);
+    closed(context);
+}
+
+static void on_link_closed(void *context)
+{
+    struct nats_appender *s = context;
+    s->link = NULL;
+    if (s->started) {
+        uv_close((uv_handle_t *)&s->timer, on_timer_closed);
+        return;
+    }
+    void (*closed)(void *closed_context) = s->closed;
+    void *closed_context = s->closed_context;
+    free(s);
+    closed(closed_context);
+}
+
+static void finish_close(struct nats_appender *s)
+{
+    if (s->started)
+        uv_timer_stop(&s->timer);
+    nats_link_close(s->link, s->close_ns, on_link_closed, s);
+}
+
+void nats_appender_close(struct nats_appender *s, int64_t deadline_ns,
+                         void (*closed)(void *context), void *context)
+{
+    s->closed = closed;
+    s->closed_context = context;
+    s->close_ns = deadline_ns;
+    if (!s->started) {
+        finish_close(s);
+        return;
+    }
+    s->closing = true;
+    ownership_stand(&s->o, false, 0);
+    ownership_release(&s->o);
+    pump(s);
+}

@@ -1,0 +1,85 @@
+/*
+ * Appender: one daemon's part in one log. It joins the protocol (stream/ownership.h) with a link:
+ * it reads, asks, takes, beats and releases by itself, answers who asks for the owner, and appends
+ * records in order while it owns. What its user sees:
+ *
+ *     open ─► start ─► resume ─► nats_appender_ready ─► append … append ─► stop ─► resume …
+ *                      (it owns)                                (it does not)
+ *
+ * An append that was accepted here may still be lost with the term: after `stop` nothing that was
+ * appended counts, and the next `resume` says where the log really ends.
+ *
+ * Loop thread, except nats_appender_open. Nothing blocks.
+ */
+#ifndef CONVOLVD_IO_NATS_APPENDER_H
+#define CONVOLVD_IO_NATS_APPENDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "cluster/cluster.h"
+#include "io/nats/link.h"
+#include "stream/ownership.h"
+#include "wire/record.h"
+
+struct nats_appender;
+
+struct nats_appender_options {
+    uv_loop_t *loop;
+    const struct cluster *cluster; /* outlives the appender, as the next two do */
+    const char *name;              /* for messages: "stream rig1" */
+    const char *partition;
+    const char *kind;            /* "raw" or "log" */
+    uint64_t queue_bytes;        /* of records that wait to be published */
+    struct nats_log_options log; /* how it is made where there is none */
+    /* It owns, and the log ended with `newest` (kind 0: it is empty; owner: whose record that was),
+     * valid until the callback returns. Appending begins with nats_appender_ready. */
+    void (*resume)(void *context, const struct record *newest);
+    /* It owns no more, and appends nothing. */
+    void (*stop)(void *context);
+    /* An append was acknowledged: there may be room again. */
+    void (*room)(void *context);
+    void *context;
+};
+
+/* WORKER. As nats_link_open. */
+int nats_appender_open(const struct nats_appender_options *options, struct nats_appender **out,
+                       struct problem *problem);
+void nats_appender_start(struct nats_appender *appender);
+/* An owner releases the log first, within the deadline, so that the next takes it at once. */
+void nats_appender_close(struct nats_appender *appender, int64_t deadline_ns,
+                         void (*closed)(void *context), void *context);
+
+/* Whether it may take the log; it may from the start on. One that owns goes on owning. */
+void nats_appender_stand(struct nats_appender *appender, bool stands);
+/* What every record carries from now on, copied: the pinned plan and the digest of the filters. */
+void nats_appender_describe(struct nats_appender *appender, const char *plan, const char *filters);
+
+/* Inside `resume` or after it: appending begins behind the newest record. */
+void nats_appender_ready(struct nats_appender *appender);
+/* As owner: gives the log up once all that was appended is acknowledged; others first for 2 s. */
+void nats_appender_release(struct nats_appender *appender);
+
+/* How many records can be appended now. */
+uint32_t nats_appender_room(const struct nats_appender *appender);
+/* Appends a record of DATA, CHANGE or END. The appender sets term, owner, worker, configuration,
+ * chain, plan, filters and time. False: no room, or it does not own; nothing has happened. */
+bool nats_appender_append(struct nats_appender *appender, struct record *record);
+
+struct nats_appender_figures {
+    enum ownership_state state;
+    bool connected;
+    uint64_t term;    /* its own, or the newest that it knows */
+    uint64_t takes;   /* terms that it began */
+    uint64_t refused; /* appends that the log refused */
+    uint64_t appended, acknowledged;
+    char owner[WORKER_NAME]; /* of the newest term that it knows; empty: nobody */
+    char why[80];            /* its last term ended so; empty: none did */
+    int64_t standstill_ns;   /* at its last take: since the record before it; 0: none */
+    struct nats_link_figures link;
+};
+void nats_appender_figures(const struct nats_appender *appender,
+                           struct nats_appender_figures *figures);
+
+#endif

@@ -1,0 +1,113 @@
+/* Options of the sink `nats`: see options.h. */
+#include "io/nats/options.h"
+
+#include <string.h>
+
+#include "io/nats/link.h"
+#include "io/rows.h"
+#include "io/sinks.h"
+#include "io/sources.h"
+
+static const struct option_choice storages[] = {{"file", true}, {"memory", false}, {NULL, 0}};
+
+const struct option_row nats_sink_rows[NATS_SINK_ROWS] = {
+    {.key = "partition",
+     .type = OPTION_NAME,
+     .required = true,
+     OPTION_FIELD(struct nats_sink_options, partition),
+     .sentence = "The partition of the cluster whose log is appended to."},
+    SINK_ROW_RECORD(struct nats_sink_options, input),
+    {.key = "message",
+     .type = OPTION_MEMORY,
+     .minimum = 4096,
+     .maximum = 1 << 20,
+     .fallback = "64 KiB",
+     OPTION_FIELD(struct nats_sink_options, message_bytes),
+     .sentence = "The most samples of one record [bytes]; larger ones cost less and wait longer."},
+    {.key = "spool",
+     .type = OPTION_MEMORY,
+     .minimum = 1 << 20,
+     .maximum = 64.0 * (1 << 30),
+     .fallback = "256 MiB",
+     OPTION_FIELD(struct nats_sink_options, spool_bytes),
+     .sentence = "With record = input: how much of the input is kept for a log that cannot be "
+                 "reached or goes back; what does not fit is a declared gap."},
+    {.key = "storage",
+     .type = OPTION_CHOICE,
+     .fallback = "file",
+     .choices = storages,
+     OPTION_FIELD(struct nats_sink_options, file),
+     .sentence = "Where the servers keep the log, where the sink has to make it: file, or memory, "
+                 "which is twice as fast and gone with the server."},
+    {.key = "replicas",
+     .type = OPTION_COUNT,
+     .minimum = 1,
+     .maximum = 5,
+     .fallback = "1",
+     OPTION_FIELD(struct nats_sink_options, replicas),
+     .sentence = "On how many servers, likewise: with 3 of them one may die."},
+    {.key = "window",
+     .type = OPTION_TIME,
+     .minimum = 1,
+     .maximum = 1e6,
+     .fallback = "600 s",
+     OPTION_FIELD(struct nats_sink_options, window_ns),
+     .sentence = "How long the log keeps a record, likewise: a reader that is later has lost it."},
+};
+
+void nats_sink_check(const struct option_check *check, const struct daemon_facts *facts,
+                     const struct stream_facts *stream, struct sink_options *options)
+{
+    const struct nats_sink_options *own = options->own;
+    (void)facts;
+    (void)stream;
+    options->raw = own->input;
+    if (options->raw)
+        options->format = options->stream.input_format;
+    else if (options->format.kind != SAMPLE_FLOAT || options->format.big_endian)
+        option_error(
+            check, "format",
+            "a log holds results as they are computed; write format = f32 or leave it out");
+    if (own->partition != NULL && !nats_name_valid(own->partition))
+        option_error(check, "partition",
+                     "`partition = %s` is part of a subject; write letters, digits, _ and - only",
+                     own->partition);
+}
+
+/* Results of a partition come from its input; a gateway's from anything else. */
+void nats_sink_check_all(const struct driver_sections *all, uint32_t self)
+{
+    const struct sink_section *sink = &all->sinks[self];
+    const struct nats_sink_options *own = sink->options->own;
+    if (sink->broken || sink->stream == NULL)
+        return;
+    const bool worker = sink->stream->driver == &source_nats;
+    if (!own->input && !worker)
+        option_error(&sink->check, "record",
+                     "the results of a stream without `source = nats` belong to no partition; "
+                     "write record = input, or send them elsewhere");
+    const struct nats_source_options *source = worker ? sink->stream->options->own : NULL;
+    if (!own->input && worker && !sink->stream->broken &&
+        strcmp(source->partition, own->partition) != 0)
+        option_error(&sink->check, "partition",
+                     "the stream reads partition %s; its results belong to the same one",
+                     source->partition);
+    if (own->input && worker)
+        option_error(&sink->check, "record",
+                     "the stream reads the input of a partition already; write record = output");
+}
+
+void nats_sink_report(const struct sink_options *options, double bytes_per_second, FILE *out)
+{
+    const struct nats_sink_options *own = options->own;
+    fprintf(out, "%s of partition %s, %llu KiB a record\n", own->input ? "RAW" : "LOG",
+            own->partition, (unsigned long long)(own->message_bytes >> 10));
+    sink_report_bytes(bytes_per_second, "", out);
+}
+
+uint64_t nats_sink_memory(const struct sink_options *options)
+{
+    const struct nats_sink_options *own = options->own;
+    const uint64_t least = NATS_PIECES_MIN * own->message_bytes;
+    return NATS_QUEUE_BYTES + (own->input && own->spool_bytes > least ? own->spool_bytes : least);
+}

@@ -1,0 +1,518 @@
+/*
+ * Sink `nats`: appends to a log of a partition while this daemon owns it.
+ *
+ *     record = output    LOG: what a worker's stream computes from RAW (source `nats`). A term says
+ *                        which results belong into the log (cluster/term.h); all others are
+ *                        somebody else's, or there already: they are counted apart, as repeated
+ *     record = input     RAW: a gateway's input as it came, numbered here once. What was appended
+ *                        stays for a while, so that a log that went back is written again
+ *
+ *     put ──► pieces ──► appender ──► log
+ *
+ * Loop thread, except opening.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/cluster.h"
+#include "core/clock.h"
+#include "core/log.h"
+#include "io/nats/hub.h"
+#include "io/nats/pieces.h"
+#include "io/nats/appender.h"
+#include "io/nats/options.h"
+#include "io/sinks.h"
+
+struct sink {
+    /* immutable after open */
+    struct sink_options options;
+    struct nats_hub *hub;
+    const struct cluster *cluster;
+    struct nats_appender *appender;
+    uint32_t channels, frame_bytes;
+    struct sample_format format;
+    double rate_hz;
+
+    /* loop thread */
+    struct nats_partition *partition; /* results: shared with the source */
+    struct pieces pieces;
+    bool started, owns, other_plan, room_wanted, full;
+    /* input: what the stream's epochs and frames are in RAW */
+    bool numbered;        /* the first term of this run has said it */
+    uint64_t local_epoch; /* of the stream: frame `local_from` of it is frame 0 of raw_epoch */
+    uint64_t local_from, raw_epoch;
+    uint64_t sent_epoch, sent_next; /* behind the last piece that the appender took */
+    uint64_t repeated; /* results that were not appended: of no term, or there already */
+    struct sink_ledger ledger;
+    void (*closed)(void *context);
+    void *closed_context;
+};
+
+/* ---- from pieces to the log -------------------------------------------------------------- */
+
+static void drain(struct sink *s)
+{
+    while (s->owns && s->pieces.unsent < s->pieces.next && nats_appender_room(s->appender) > 0) {
+        struct piece *piece = piece_at(&s->pieces, s->pieces.unsent);
+        struct record record = piece->record;
+        if (!nats_appender_append(s->appender, &record))
+            break;
+        piece->whole = true;
+        s->pieces.unsent++;
+        s->pieces.frames_unsent -= record.frames;
+        s->ledger.pending -= record.frames;
+        s->ledger.delivered += record.frames;
+        s->ledger.packets++;
+        s->ledger.bytes += (uint64_t)record.frames * s->frame_bytes;
+    }
+    if (s->room_wanted && pieces_free(&s->pieces) > 0) {
+        s->room_wanted = false;
+        if (s->options.room_again != NULL)
+            s->options.room_again(s->options.room_context);
+    }
+}
+
+static void drop(struct sink *s, enum drop why, uint64_t frames)
+{
+    s->ledger.dropped[why] += frames;
+}
+
+/* Where a run of frames of a result lies in the log. */
+struct target {
+    uint64_t epoch, from, first, timeline, input_next, raw_sequence;
+    bool begins;
+};
+
+/* A piece for frames from target->first on; NULL: there is no room. */
+static struct piece *piece_for(struct sink *s, const struct result *result, uint32_t skip,
+                               const struct target *target)
+{
+    struct piece *piece = target->from == target->first && !target->begins
+                              ? pieces_growing(&s->pieces, target->epoch, target->first)
+                              : NULL;
+    if (piece != NULL || (piece = pieces_begin(&s->pieces)) == NULL)
+        return piece;
+    struct record *r = &piece->record;
+    *r = (struct record){
+        .kind = RECORD_DATA,
+        .flags = (s->options.raw ? RECORD_RAW : 0) | (result->aligned ? RECORD_ALIGNED : 0) |
+                 (target->begins && target->from == 0 ? RECORD_EPOCH_START : 0),
+        .epoch = target->epoch,
+        .record = result->record,
+        .from = target->from,
+        .first = target->first,
+        .next = target->first,
+        .timeline = target->timeline,
+        .channels = (uint16_t)s->channels,
+        .format = s->format,
+        .rate_hz = s->rate_hz,
+        .delay_frames = result->delay_frames,
+        .capture_ns = result->capture_ns +
+                      clock_round_ns((double)skip * 1e9 /
+                                     (result->rate_hz > 0 ? result->rate_hz : s->rate_hz)),
+        .clock = (uint8_t)result->clock,
+        .clock_error_ns = result->clock_error_ns > 0 ? result->clock_error_ns : 0,
+    };
+    for (int i = 0; i < RECORD_STAGES; i++)
+        r->stage_100ns[i] = (uint32_t)(result->stage_ns[i] > 0 ? result->stage_ns[i] / 100 : 0);
+    if (target->from < target->first) {
+        piece->ranges[0] =
+            (struct record_range){target->from, target->first, INVALID_OVERLOAD, true};
+        r->range_count = 1;
+        r->ranges = piece->ranges;
+    }
+    return piece;
+}
+
+/* Frames [skip, frames) of a result; returns how many were taken. */
+static uint32_t add(struct sink *s, const struct result *result, uint32_t skip,
+                    struct target target)
+{
+    const uint8_t *samples = s->options.raw ? result->raw : (const uint8_t *)result->samples;
+    const int64_t shift = (int64_t)(target.first - (result->first_frame + skip));
+    uint32_t done = skip;
+    while (done < result->frames) {
+        struct piece *piece = piece_for(s, result, done, &target);
+        if (piece == NULL)
+            break;
+        const uint32_t room = pieces_room(&s->pieces, piece), left = result->frames - done;
+        const uint32_t frames = left < room ? left : room;
+        if (!pieces_add(&s->pieces, piece, samples + (size_t)done * s->frame_bytes, frames,
+                        result->invalid, result->invalid_count, shift)) {
+            piece->whole = true; /* the next one has room for ranges */
+            if (piece->record.frames == 0)
+                break;
+            continue;
+        }
+        done += frames;
+        target.first += frames;
+        target.timeline += frames;
+        target.from = target.first;
+        target.begins = false;
+        piece->record.input_next = target.input_next != 0 ? target.input_next : target.first;
+        piece->record.raw_sequence = target.raw_sequence;
+        if (s->other_plan && piece->record.range_count < PIECE_RANGES) {
+            piece->ranges[piece->record.range_count++] = (struct record_range){
+                piece->record.first, piece->record.first + 1, INVALID_DEVICE, false};
+            piece->record.ranges = piece->ranges;
+            s->other_plan = false;
+        }
+        if (done == result->frames && (result->flags & RESULT_EPOCH_END)) {
+            piece->record.flags |= RECORD_EPOCH_END;
+            piece->whole = true;
+        }
+    }
+    s->ledger.pending += done - skip;
+    return done - skip;
+}
+
+/* ---- results ----------------------------------------------------------------------------- */
+
+static void put_results(struct sink *s, const struct result *result)
+{
+    struct nats_partition *p = s->partition;
+    struct term_cut cut = {.part = TERM_FOREIGN};
+    if (p != NULL && result->frames > 0)
+        cut = term_cut(&p->term, result->epoch, result->first_frame, result->frames);
+    s->repeated += cut.part == TERM_NEW ? cut.skip : result->frames;
+    if (cut.part != TERM_NEW)
+        return;
+    s->ledger.frames += result->frames - cut.skip;
+    const struct term_cut whole = cut;
+    struct target target = {.epoch = cut.epoch,
+                            .from = cut.from,
+                            .first = cut.first,
+                            .timeline = cut.timeline,
+                            .input_next = cut.input_next,
+                            .begins = cut.begins};
+    term_take(&p->term, &cut);
+    target.raw_sequence = term_sequence(&p->term);
+    const uint32_t taken = add(s, result, whole.skip, target);
+    if (taken < result->frames - whole.skip) { /* the next result says that these are missing */
+        cut.next = whole.first + taken;
+        term_take(&p->term, &cut);
+        drop(s, DROP_QUEUE, result->frames - whole.skip - taken);
+    }
+}
+
+/* What a plan's results depend on: a successor with another one says so, once. */
+static void compare_plans(struct sink *s, const struct record *newest)
+{
+    const struct source_plan *plan = &s->partition->plan;
+    const size_t length = strlen(plan->pinned);
+    s->other_plan =
+        newest->kind != 0 && newest->next > 0 &&
+        (newest->plan.count != length || memcmp(newest->plan.bytes, plan->pinned, length) != 0);
+    if (s->other_plan)
+        log_warning("sink %s: the results so far were computed by another plan (%.*s), these are "
+                    "by %s: they agree within the error bound, not to the bit",
+                    s->options.name, (int)newest->plan.count, (const char *)newest->plan.bytes,
+                    plan->pinned);
+}
+
+static void resume_results(struct sink *s, const struct record *newest)
+{
+    compare_plans(s, newest);
+    nats_partition_begin(s->partition, newest->epoch, newest->next, newest->raw_sequence);
+}
+
+/* ---- input ------------------------------------------------------------------------------- */
+
+static void put_input(struct sink *s, const struct result *result)
+{
+    if (result->frames == 0)
+        return;
+    if (!s->numbered || result->epoch != s->local_epoch) {
+        s->raw_epoch += s->numbered;
+        s->numbered = true;
+        s->local_epoch = result->epoch;
+        s->local_from = result->first_frame;
+    }
+    const uint64_t first = result->first_frame - s->local_from;
+    const bool begins = s->sent_epoch != s->raw_epoch || first == 0;
+    const uint64_t known = begins ? 0 : s->sent_next;
+    const struct target target = {.epoch = s->raw_epoch,
+                                  .from = known,
+                                  .first = first,
+                                  .timeline = result->timeline_frame,
+                                  .begins = begins};
+    s->ledger.frames += result->frames;
+    const uint32_t taken = add(s, result, 0, target);
+    s->sent_epoch = s->raw_epoch;
+    s->sent_next = first + taken;
+    drop(s, DROP_QUEUE, result->frames - taken);
+}
+
+/* The newest record is of this run: what follows it in the spool is appended again. */
+static void go_back(struct sink *s, const struct record *newest)
+{
+    struct pieces *p = &s->pieces;
+    uint64_t at = p->unsent;
+    while (at > p->oldest) {
+        const struct record *r = &piece_at(p, at - 1)->record;
+        if (r->epoch < newest->epoch || (r->epoch == newest->epoch && r->next <= newest->next))
+            break;
+        at--;
+        p->frames_unsent += r->frames;
+        s->ledger.pending += r->frames;
+        s->ledger.delivered -= r->frames;
+    }
+    p->unsent = at;
+    if (at == p->next)
+        return;
+    struct record *r = &piece_at(p, at)->record;
+    if (r->epoch != newest->epoch || r->from <= newest->next)
+        return;
+    /* Beyond the spool: a gap, declared. */
+    log_warning("sink %s: RAW went back by more than the spool holds: %llu frames are lost",
+                s->options.name, (unsigned long long)(r->from - newest->next));
+    r->from = newest->next;
+    struct piece *piece = piece_at(p, at);
+    if (r->range_count < PIECE_RANGES) {
+        piece->ranges[r->range_count++] =
+            (struct record_range){newest->next, r->first, INVALID_OVERLOAD, true};
+        r->ranges = piece->ranges;
+    }
+}
+
+/* Frames before `from` of a piece's epoch are not of the log: `from` becomes frame 0. */
+static void renumber(struct piece *piece, uint64_t from, uint64_t epoch)
+{
+    struct record *r = &piece->record;
+    r->epoch = epoch;
+    r->from -= from;
+    r->first -= from;
+    r->next -= from;
+    r->input_next -= from;
+    for (uint32_t i = 0; i < r->range_count; i++) {
+        piece->ranges[i].from -= from;
+        piece->ranges[i].until -= from;
+    }
+}
+
+/* The log ends with another gateway's record, or an earlier run's: this one goes on with an epoch
+ * of its own, from what has not been appended yet. */
+static void begin_anew(struct sink *s, const struct record *newest)
+{
+    struct pieces *p = &s->pieces;
+    const uint64_t base = newest->kind != 0 ? newest->epoch + 1 : 0;
+    p->oldest = p->unsent; /* what is older is of another numbering */
+    if (p->unsent == p->next) {
+        s->raw_epoch = base - s->numbered;
+        s->local_epoch = UINT64_MAX; /* the next result begins it */
+        return;
+    }
+    const struct record first = piece_at(p, p->unsent)->record;
+    if (s->raw_epoch == first.epoch) {
+        s->local_from += first.from;
+        s->sent_next -= first.from;
+    }
+    for (uint64_t at = p->unsent; at < p->next; at++) {
+        struct piece *piece = piece_at(p, at);
+        renumber(piece, piece->record.epoch == first.epoch ? first.from : 0,
+                 piece->record.epoch - first.epoch + base);
+    }
+    piece_at(p, p->unsent)->record.flags |= RECORD_EPOCH_START;
+    s->raw_epoch += base - first.epoch;
+    s->sent_epoch += base - first.epoch;
+}
+
+/* ---- the appender's side --------------------------------------------------------------------- */
+
+static void on_resume(void *context, const struct record *newest)
+{
+    struct sink *s = context;
+    if (!s->options.raw)
+        resume_results(s, newest);
+    else if (newest->kind != 0 && newest->owner == s->cluster->identity)
+        go_back(s, newest);
+    else
+        begin_anew(s, newest);
+    s->owns = true;
+    nats_appender_ready(s->appender);
+    drain(s);
+}
+
+static void on_stop(void *context)
+{
+    struct sink *s = context;
+    s->owns = false;
+    if (s->options.raw)
+        return; /* the spool keeps them */
+    nats_partition_end(s->partition);
+    const uint64_t frames = pieces_clear(&s->pieces);
+    s->ledger.pending -= frames;
+    s->ledger.frames -= frames; /* the next owner computes them */
+    s->repeated += frames;
+    if (s->options.room_again != NULL)
+        s->options.room_again(s->options.room_context);
+}
+
+static void on_room(void *context)
+{
+    drain(context);
+}
+
+static void on_planned(void *context)
+{
+    struct sink *s = context;
+    nats_appender_describe(s->appender, s->partition->plan.pinned, s->partition->plan.filters);
+    if (!s->started)
+        nats_appender_start(s->appender);
+    s->started = true;
+}
+
+static void on_left(void *context)
+{
+    struct sink *s = context;
+    nats_appender_stand(s->appender, false);
+    nats_appender_release(s->appender);
+}
+
+/* ---- the sink's operations --------------------------------------------------------------- */
+
+static int nats_open(const struct sink_options *options, const struct io_environment *environment,
+                     struct sink **out, struct problem *problem)
+{
+    const struct nats_sink_options *own = options->own;
+    struct sink *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return problem_set(problem, ERROR_MEMORY, "sink %s: out of memory", options->name);
+    s->options = *options;
+    s->hub = environment->nats;
+    s->cluster = environment->cluster;
+    const struct sink_stream *stream = &options->stream;
+    s->channels = options->raw ? stream->input_channels : stream->channels;
+    s->format = options->format;
+    s->rate_hz = options->raw ? stream->input_rate_hz : stream->rate_hz;
+    s->frame_bytes = s->channels * s->format.bytes;
+    const uint64_t pieces = options->raw ? own->spool_bytes / own->message_bytes : 0;
+    int error =
+        pieces_open(&s->pieces, pieces > NATS_PIECES_MIN ? (uint32_t)pieces : NATS_PIECES_MIN,
+                    (uint32_t)own->message_bytes, s->frame_bytes);
+    if (error < 0)
+        problem_set(problem, error, "sink %s: no memory for its queue; write a smaller `spool`",
+                    options->name);
+    const struct nats_appender_options appender = {
+        .loop = environment->loop,
+        .cluster = environment->cluster,
+        .name = options->name,
+        .partition = own->partition,
+        .kind = options->raw ? "raw" : "log",
+        .queue_bytes = NATS_QUEUE_BYTES,
+        .log = {.file = own->file, .replicas = own->replicas, .age_ns = own->window_ns},
+        .resume = on_resume,
+        .stop = on_stop,
+        .room = on_room,
+        .context = s,
+    };
+    if (error == 0)
+        error = nats_appender_open(&appender, &s->appender, problem);
+    if (error < 0) {
+        pieces_close(&s->pieces);
+        free(s);
+        return error;
+    }
+    *out = s;
+    return 0;
+}
+
+static void nats_start(struct sink *s)
+{
+    const struct nats_sink_options *own = s->options.own;
+    if (s->options.raw) {
+        s->started = true;
+        nats_appender_start(s->appender);
+        return;
+    }
+    s->partition = nats_hub_sink(s->hub, own->partition);
+    if (s->partition == NULL) {
+        log_error("sink %s: out of memory; it appends nothing", s->options.name);
+        return;
+    }
+    s->partition->sink = s;
+    s->partition->planned = on_planned;
+    s->partition->left = on_left;
+    if (s->partition->source != NULL)
+        on_planned(s);
+}
+
+static int64_t nats_put(struct sink *s, const struct result *result)
+{
+    if (s->options.raw)
+        put_input(s, result);
+    else
+        put_results(s, result);
+    return clock_monotonic_ns();
+}
+
+static void nats_flush(struct sink *s)
+{
+    drain(s);
+}
+
+static uint64_t nats_room(const struct sink *sink)
+{
+    struct sink *s = (struct sink *)sink; /* asking is remembered: someone may wait */
+    if (!s->owns)
+        return UINT64_MAX;
+    const uint64_t frames = pieces_free(&s->pieces);
+    s->room_wanted = s->room_wanted || frames == 0;
+    return frames;
+}
+
+static void on_appender_closed(void *context)
+{
+    struct sink *s = context;
+    const uint64_t frames = pieces_clear(&s->pieces);
+    s->ledger.pending -= frames;
+    drop(s, DROP_STOPPED, frames);
+    if (s->partition != NULL) {
+        s->partition->sink = NULL;
+        nats_hub_leave(s->hub, s->partition);
+        s->partition = NULL;
+    }
+    s->closed(s->closed_context); /* it still reads the ledger */
+    pieces_close(&s->pieces);
+    free(s);
+}
+
+static void nats_close(struct sink *s, int64_t deadline_ns, void (*closed)(void *context),
+                       void *context)
+{
+    s->closed = closed;
+    s->closed_context = context;
+    nats_appender_close(s->appender, deadline_ns, on_appender_closed, s);
+}
+
+static void nats_ledger(const struct sink *s, struct sink_ledger *ledger)
+{
+    *ledger = s->ledger;
+}
+
+/* ---- the row ------------------------------------------------------------------------------ */
+
+const struct sink_ops sink_nats = {
+    .name = "nats",
+    .sentence = "a log of a partition of a cluster, through NATS JetStream",
+    .packets = "records",
+    .format = "f32le",
+    .order = "a log holds results as they are computed",
+    .options = nats_sink_rows,
+    .option_count = NATS_SINK_ROWS,
+    .options_bytes = sizeof(struct nats_sink_options),
+    .check = nats_sink_check,
+    .check_all = nats_sink_check_all,
+    .report = nats_sink_report,
+    .memory = nats_sink_memory,
+    .open = nats_open,
+    .start = nats_start,
+    .put = nats_put,
+    .room = nats_room,
+    .flush = nats_flush,
+    .close = nats_close,
+    .ledger = nats_ledger,
+    .drains = true,
+};

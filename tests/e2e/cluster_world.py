@@ -1,0 +1,222 @@
+"""A gateway, workers and a real NATS server; and LOG held against RAW: each frame once, in order, with the
+samples that an undisturbed daemon computes."""
+import os
+import signal
+import struct
+import time
+import unittest
+
+import numpy as np
+
+import convolvd as c
+import nats_servers
+
+RATE, CHANNELS, TAPS, HOP = 20000, 2, 301, 256
+KINDS = {1: "take", 2: "data", 3: "change", 4: "beat", 5: "end", 6: "release"}
+HEADER = "<IBBHIIQQQQQQQQQQddqqq4B5IIIIIHBBIHHHHII"
+
+GATEWAY = """[cluster]
+servers = {urls}
+identity = gateway
+[stream rig]
+source = generator
+rate = {rate} Hz
+channels = {channels}
+waveform = noise
+block = {hop}
+filter = through
+[filter through]
+type = identity
+[sink raw]
+type = nats
+stream = rig
+partition = rig
+record = input
+message = 4 KiB
+"""
+
+WORKER = """[cluster]
+servers = {urls}
+identity = {name}
+[stream rig]
+source = nats
+partition = rig
+rate = {rate} Hz
+channels = {channels}
+format = {format}
+block = {hop}
+filter = f
+[filter f]
+type = file
+path = {folder}/f.npy
+[sink log]
+type = nats
+stream = rig
+partition = rig
+"""
+
+
+class Record:
+    """A record as its bytes say; samples are the last of them."""
+
+    def __init__(self, sequence, data):
+        (_, _, kind, self.channels, self.flags, _, self.term, self.owner, self.epoch, _, self.first_missing,
+         self.first, self.next, *_rest) = struct.unpack_from(HEADER, data)
+        self.sequence, self.kind = sequence, KINDS[kind]
+        fields = struct.unpack_from(HEADER, data)
+        self.appended_ns, self.sample_bytes = fields[20], fields[22]
+        self.chain_before, self.chain = fields[30], fields[31]
+        self.frames = self.next - self.first if self.kind == "data" else 0
+        size = self.frames * self.channels * self.sample_bytes
+        self.samples = data[len(data) - size:] if size else b""
+
+
+def wait_value(get, what, seconds=30):
+    """What `get` returns once it is something."""
+    until = time.monotonic() + seconds
+    while True:
+        got = get()
+        if got:
+            return got
+        assert time.monotonic() < until, f"waited in vain for {what}"
+        time.sleep(0.02)
+
+
+class Cluster(unittest.TestCase):
+    """A server, daemons, and what LOG is held against."""
+
+    def setUp(self):
+        self.folder = c.temporary()
+        self.addCleanup(self.folder.cleanup)
+        self.taps = c.random_taps(7, TAPS)
+        np.save(f"{self.folder.name}/f.npy", self.taps)
+        self.daemons = {}
+        self.addCleanup(self.kill_all)
+
+    def kill_all(self):
+        for daemon in self.daemons.values():
+            if daemon.process.poll() is None:
+                daemon.process.send_signal(signal.SIGCONT)
+                daemon.kill()
+
+    def server(self):
+        servers = nats_servers.Servers()
+        servers.__enter__()
+        self.addCleanup(servers.__exit__)
+        self.servers = servers
+        return servers
+
+    def start(self, name, text):
+        folder = f"{self.folder.name}/{name}"
+        os.makedirs(folder, exist_ok=True)
+        self.daemons[name] = c.Daemon(folder, text.format(urls=self.servers.urls, rate=RATE, channels=CHANNELS, hop=HOP,
+                                                          name=name, folder=self.folder.name, format="f32le"))
+        return self.daemons[name]
+
+    def records(self, kind, first=1):
+        with nats_servers.Client(self.servers[0].port) as client:
+            stream = f"convolvd:rig:{kind}"
+            last = client.state(stream)["last_seq"]
+            return [Record(n, client.message(stream, n)) for n in range(first, last + 1)]
+
+    def newest(self, kind="log"):
+        with nats_servers.Client(self.servers[0].port) as client:
+            state = client.state(f"convolvd:rig:{kind}")
+            if not state or not state["last_seq"]:
+                return None
+            return Record(state["last_seq"], client.message(f"convolvd:rig:{kind}", state["last_seq"]))
+
+    def wait_frames(self, frames, more=0, epoch=None):
+        """Until LOG has got so far; returns the newest record."""
+        start = self.newest()
+        want = frames if more == 0 else (start.next if start else 0) + more
+
+        def there():
+            newest = self.newest()
+            return newest if newest and newest.next >= want and newest.kind != "take" else None
+        return wait_value(there, f"frame {want} of LOG")
+
+    def owner(self):
+        """The worker that owns LOG now, by what the workers' logs say last."""
+        def now():
+            for name, daemon in self.daemons.items():
+                said = [line for line in daemon.output().splitlines() if "the log of partition rig" in line]
+                if daemon.process.poll() is None and said and "from term" in said[-1]:
+                    return name
+            return None
+        return wait_value(now, "an owner")
+
+    def signal_of(self, records):
+        """[epoch] → the samples of RAW."""
+        epochs = {}
+        for record in records:
+            if record.kind != "data":
+                continue
+            parts = epochs.setdefault(record.epoch, [])
+            self.assertEqual(record.first, sum(len(part) for part in parts), "RAW has a hole")
+            parts.append(np.frombuffer(record.samples, "<f4").reshape(-1, record.channels))
+        return {epoch: np.concatenate(parts).astype(float) for epoch, parts in epochs.items()}
+
+    def hold(self):
+        """Lost, doubled and wrong frames of LOG, against the definition; they are none. Returns its records."""
+        log = self.records("log")
+        raw = self.signal_of(self.records("raw"))
+        at, parts, owner, chain = (0, 0), {}, None, 0
+        for record in log:
+            self.assertEqual(record.chain_before, chain, f"record {record.sequence}: another chain")
+            chain = record.chain
+            if record.kind == "take":
+                owner = (record.term, record.owner)
+            self.assertEqual((record.term, record.owner), owner, f"record {record.sequence} of another term")
+            if record.kind == "data":
+                if record.epoch != at[0]:
+                    at = (record.epoch, 0)
+                self.assertEqual(record.first_missing, at[1], f"record {record.sequence}: not behind the one before")
+                self.assertEqual(record.first, record.first_missing, f"record {record.sequence}: frames are lost")
+                at = (record.epoch, record.next)
+                parts.setdefault(record.epoch, []).append(np.frombuffer(record.samples, "<f4").reshape(-1, CHANNELS))
+        for epoch, pieces in parts.items():
+            got, x = np.concatenate(pieces), raw[epoch]
+            x = np.vstack([x, np.zeros((max(0, len(got) - len(x)), CHANNELS))])[:len(got)]
+            c.assert_within(got, c.convolve(x, self.taps)[:len(got)], x, self.taps, what=f"epoch {epoch}")
+        return log
+
+    def compare_with_an_undisturbed_run(self, log):
+        """One worker computes LOG anew from the same RAW: the same bytes."""
+        for name in [name for name in self.daemons if name != "gateway"]:
+            self.daemons.pop(name).stop()
+        with nats_servers.Client(self.servers[0].port) as client:
+            client.api("STREAM.DELETE.convolvd:rig:log", {})
+        self.start("alone", WORKER)
+        end = log[-1].next
+        self.wait_frames(end)
+
+        def samples(records):
+            return b"".join(record.samples for record in records)[:end * CHANNELS * 4]
+        self.assertEqual(samples(self.records("log")), samples(log), "not to the bit")
+
+    def standstill(self, log):
+        """The longest time between two records of data with a take between them."""
+        longest, last, taken = 0, None, False
+        for record in log:
+            taken = taken or record.kind == "take"
+            if record.kind == "data":
+                if taken and last is not None:
+                    longest = max(longest, record.appended_ns - last)
+                last, taken = record.appended_ns, False
+        return longest / 1e9
+
+    def begin(self, workers=("a", "b")):
+        self.server()
+        self.start("gateway", GATEWAY)
+        for name in workers:
+            self.start(name, WORKER)
+        self.wait_frames(RATE // 2)
+
+    def kill_owners(self, times):
+        for _ in range(times):
+            name = self.owner()
+            self.daemons[name].process.kill()
+            self.daemons[name].process.wait()
+            self.wait_frames(0, more=RATE // 2)
+            self.start(name, WORKER)
