@@ -150,7 +150,7 @@ static void test_marked_pulses(void **state)
         struct analysis_world world;
         open_test(&world, 3,
                   (const char *[]){"answers within = 200", "marked within = 505",
-                                   i == 0 ? "marked within = 2000" : NULL, NULL});
+                                   i == 0 ? "marked within = 10000" : NULL, NULL});
         analysis_sensor_test.mark(world.analysis, cases[i].epoch, cases[i].frame, cases[i].text);
         put_hit(&world, 0, 100, 0, 60);
         put_hit(&world, 0, 1000, 2, 60);
