@@ -277,8 +277,10 @@ static void begin_parts(struct parts *parts)
 
 static void turn_loop(struct parts *parts)
 {
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
+        scheduler_kick(parts->house.scheduler);
         uv_run(&parts->house.loop, UV_RUN_NOWAIT);
+    }
 }
 
 static bool on_the_cpu(void)
