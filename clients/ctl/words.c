@@ -27,7 +27,7 @@ const struct command_row *words_row(int count, char *const *words, int *used)
 }
 
 /* A unit that ends the name of an argument is not part of its option. */
-const char *words_option(const struct command_argument *argument, char text[32])
+static const char *option_of(const struct command_argument *argument, char text[32])
 {
     static const char *const units[] = {"_ms", "_db", "_hz"};
     snprintf(text, 32, "%s", argument->name);
@@ -165,7 +165,7 @@ static const struct command_argument *find_option(const struct command_row *row,
 {
     char text[32];
     for (int i = 0; i < COMMAND_ARGUMENTS && row->arguments[i].type != ARGUMENT_NONE; i++)
-        if (strcmp(words_option(&row->arguments[i], text), name) == 0)
+        if (strcmp(option_of(&row->arguments[i], text), name) == 0)
             return &row->arguments[i];
     return NULL;
 }
@@ -300,7 +300,7 @@ void words_synopsis(const struct command_row *row, FILE *out)
                 continue;
             fputs(argument->required ? " " : " [", out);
             if (!argument->positional)
-                fprintf(out, "--%s ", words_option(argument, option));
+                fprintf(out, "--%s ", option_of(argument, option));
             print_upper(argument->name, out);
             fputs(argument->type == ARGUMENT_COMMANDS ? "..." : "", out);
             fputs(argument->required ? "" : "]", out);
@@ -364,7 +364,7 @@ void words_completion(FILE *out)
         fprintf(out, "    %s) words='", row->name);
         for (int a = 0; a < COMMAND_ARGUMENTS && row->arguments[a].type != ARGUMENT_NONE; a++) {
             if (!row->arguments[a].positional)
-                fprintf(out, "--%s ", words_option(&row->arguments[a], option));
+                fprintf(out, "--%s ", option_of(&row->arguments[a], option));
             if (row->arguments[a].choices != NULL)
                 fprintf(out, "%s ", row->arguments[a].choices);
         }
@@ -415,7 +415,7 @@ static void print_row_roff(const struct command_row *row, FILE *out)
         fputs(".br\n", out);
         if (!argument->positional) {
             fputs("\\-\\-", out);
-            print_roff(words_option(argument, option), out);
+            print_roff(option_of(argument, option), out);
         } else {
             print_upper(argument->name, out);
         }

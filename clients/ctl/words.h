@@ -20,9 +20,6 @@ struct own_word {
 };
 extern const struct own_word own_words[];
 
-/* The option of an argument, without dashes: "fade" for `fade_ms`. */
-const char *words_option(const struct command_argument *argument, char text[32]);
-
 /* words[0] is the command; `record start` counts as `record-start`. 0, or ERROR_ARGUMENT with what
  * to write. */
 int words_request(int count, char *const *words, json_t **request, struct problem *problem);

@@ -37,7 +37,8 @@ static const struct {
     {".txt", "text/plain; charset=utf-8"},
 };
 
-const char *page_files_type(const char *name)
+/* The media type for a name, by its ending; NULL: not one that is served. */
+static const char *type_of(const char *name)
 {
     const char *ending = strrchr(name, '.');
     for (size_t i = 0; ending != NULL && i < sizeof types / sizeof *types; i++)
@@ -99,7 +100,7 @@ static int add_file(struct page_files *files, int folder, const char *name, cons
     }
     struct page_file *file = &files->list[files->count];
     *file = (struct page_file){.path = strdup(path),
-                               .type = page_files_type(name),
+                               .type = type_of(name),
                                .bytes = malloc(size > 0 ? size : 1),
                                .size = size};
     int error = 0;
@@ -132,7 +133,7 @@ static int add_folder(struct page_files *files, int fd, const char *prefix, int 
         if (entry->d_name[0] == '.' ||
             snprintf(path, sizeof path, "%s/%s", prefix, entry->d_name) >= (int)sizeof path)
             continue;
-        if (page_files_type(entry->d_name) != NULL)
+        if (type_of(entry->d_name) != NULL)
             error = add_file(files, dirfd(folder), entry->d_name, path, problem);
         else if (depth < DEPTH_MAX)
             error = add_folder(files,

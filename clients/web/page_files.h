@@ -34,7 +34,4 @@ void page_files_close(struct page_files *files); /* NULL is fine */
 const struct page_file *page_files_find(const struct page_files *files, const char *path);
 unsigned page_files_count(const struct page_files *files);
 
-/* The media type for a name, by its ending; NULL: not one that is served. */
-const char *page_files_type(const char *name);
-
 #endif

@@ -573,8 +573,3 @@ void server_free(struct server *server)
 {
     free(server);
 }
-
-unsigned server_connections(const struct server *server)
-{
-    return server->connections;
-}

@@ -19,7 +19,4 @@ int server_open(struct web *web, const char *address, struct server **out, struc
 void server_close(struct server *server);
 void server_free(struct server *server); /* the loop has ended; NULL is fine */
 
-/* Connections open at this instant. */
-unsigned server_connections(const struct server *server);
-
 #endif

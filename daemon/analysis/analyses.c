@@ -24,14 +24,6 @@ const struct analysis_ops *analysis_at(int index)
                                                                              : NULL;
 }
 
-const struct analysis_ops *analysis_find(const char *name)
-{
-    for (int i = 0; analysis_at(i) != NULL; i++)
-        if (strcmp(analysis_at(i)->name, name) == 0)
-            return analysis_at(i);
-    return NULL;
-}
-
 const char *analysis_event_word(enum analysis_event_kind kind)
 {
     static const char *const words[ANALYSIS_EVENT_KINDS] = {

@@ -210,8 +210,7 @@ struct analysis_ops {
     void (*close)(struct analysis *analysis); /* NULL is fine */
 };
 
-/* By name, and by index; NULL when there is none. */
-const struct analysis_ops *analysis_find(const char *name);
+/* The table in order; NULL past its end. */
 const struct analysis_ops *analysis_at(int index);
 
 #endif

@@ -84,11 +84,6 @@ uint32_t hit_queue_blocks(uint32_t samples)
                                    : 1 + (samples - ENTRY_FLOATS + BLOCK_FLOATS - 1) / BLOCK_FLOATS;
 }
 
-uint32_t hit_queue_count(const struct hit_queue *queue)
-{
-    return queue->heap.count;
-}
-
 /* Where the samples of a block lie, and how many fit; the first block of a hit begins with it. */
 static float *samples_of(struct hit_queue *queue, uint32_t block, bool first, uint32_t *room)
 {

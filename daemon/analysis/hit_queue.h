@@ -29,8 +29,6 @@ uint64_t hit_queue_memory(uint32_t blocks, uint32_t samples_max);
 /* Blocks that a hit with so many samples takes. */
 uint32_t hit_queue_blocks(uint32_t samples);
 
-uint32_t hit_queue_count(const struct hit_queue *queue);
-
 /* Copies a hit with its transient. */
 enum hit_queue_answer {
     HIT_QUEUE_TAKEN,

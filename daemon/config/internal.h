@@ -128,7 +128,6 @@ struct build {
 };
 
 /* Each: 0 or ERROR_MEMORY; what is wrong goes to build->errors. */
-int build_process(struct build *build);
 /* Reports a list of devices that cannot be one. */
 void check_devices(struct build *build, struct config_place place,
                    const char *list); /* [daemon], [device] */

@@ -119,7 +119,7 @@ void check_devices(struct build *build, struct config_place place, const char *l
                      count, MOST);
 }
 
-int build_process(struct build *build)
+static int build_process(struct build *build)
 {
     const struct raw_section *section = raw_find(build->raw, SECTION_DAEMON, "");
     struct config_daemon *daemon = &build->config->daemon;

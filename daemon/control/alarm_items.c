@@ -21,8 +21,9 @@ struct making {
 
 /* ---- noise floors ------------------------------------------------------------------------ */
 
-double alarm_noise_floor(const struct alarms *alarms, const struct config_stream *stream,
-                         uint32_t channel)
+/* The noise floor of a channel, measured or configured; 0: not known. */
+static double alarm_noise_floor(const struct alarms *alarms, const struct config_stream *stream,
+                                uint32_t channel)
 {
     for (const struct noise_floor *noise = alarms->noise; noise != NULL; noise = noise->next)
         if (strcmp(noise->stream, stream->name) == 0 && channel < noise->channels &&

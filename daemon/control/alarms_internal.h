@@ -75,9 +75,6 @@ struct alarms {
  * active or pending goes on. Without memory there are none. */
 void alarm_items_update(struct alarms *alarms, int64_t now_ns);
 void alarm_items_free(struct alarm_item *items, uint32_t count);
-/* The noise floor of a channel, measured or configured; 0: not known. */
-double alarm_noise_floor(const struct alarms *alarms, const struct config_stream *stream,
-                         uint32_t channel);
 
 /* The name of its quantity: "level", "peak_db". */
 const char *alarm_item_quantity(const struct alarm_item *item);

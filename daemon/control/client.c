@@ -115,11 +115,6 @@ void client_close(struct client *client)
     free(client);
 }
 
-const char *client_path(const struct client *client)
-{
-    return client->path;
-}
-
 int client_fd(const struct client *client)
 {
     return client->fd;
@@ -139,7 +134,8 @@ static int gone(struct problem *problem)
     return problem_set(problem, ERROR_CLOSED, "the daemon has gone, or has closed the connection");
 }
 
-int client_send(struct client *client, json_t *request, struct problem *problem)
+/* Sends the request, which it takes over. 0, or ERROR_CLOSED. */
+static int send_request(struct client *client, json_t *request, struct problem *problem)
 {
     char *text = json_dumps(request, JSON_COMPACT);
     json_decref(request);
@@ -195,7 +191,8 @@ static ssize_t receive(struct client *client)
     return got;
 }
 
-bool client_has_line(const struct client *client)
+/* Whether client_next has a line without waiting. */
+static bool has_line(const struct client *client)
 {
     return client->used > 0 && memchr(client->line, '\n', client->used) != NULL;
 }
@@ -214,7 +211,7 @@ static json_t *take_line(struct client *client, struct problem *problem)
 
 json_t *client_next(struct client *client, int timeout_ms, struct problem *problem)
 {
-    while (!client_has_line(client)) {
+    while (!has_line(client)) {
         struct pollfd readable = {.fd = client->fd, .events = POLLIN};
         const int ready = poll(&readable, 1, timeout_ms);
         if (ready < 0 && errno == EINTR)
@@ -234,7 +231,7 @@ json_t *client_next(struct client *client, int timeout_ms, struct problem *probl
 int client_ask(struct client *client, json_t *request, json_t **reply, struct problem *problem)
 {
     *reply = NULL;
-    int error = client_send(client, request, problem);
+    int error = send_request(client, request, problem);
     json_t *answer = error == 0 ? client_next(client, ANSWER_MS, problem) : NULL;
     while (answer != NULL && json_object_get(answer, "ok") == NULL) { /* an event */
         json_decref(answer);

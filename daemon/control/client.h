@@ -24,17 +24,12 @@ struct client_options {
 /* Connects to `socket`, or to the first that a daemon listens on in the folders of
  * socket_folder.h. 0, or an error whose sentence names each socket and why it did not answer. */
 int client_open(const struct client_options *options, struct client **out, struct problem *problem);
-void client_close(struct client *client); /* NULL is fine */
-const char *client_path(const struct client *client);
+void client_close(struct client *client);   /* NULL is fine */
 int client_fd(const struct client *client); /* to poll */
 
-/* Sends the request, which it takes over. 0, or ERROR_CLOSED. */
-int client_send(struct client *client, json_t *request, struct problem *problem);
 /* The next line, the caller's; waits at most `timeout_ms`, -1: for as long as it takes. NULL: the
  * daemon has gone, or does not answer in time; problem->error is ERROR_LIMIT for the latter. */
 json_t *client_next(struct client *client, int timeout_ms, struct problem *problem);
-/* Whether client_next has a line without waiting. */
-bool client_has_line(const struct client *client);
 /* The descriptor that came with the last line, the caller's; -1: none. */
 int client_take_fd(struct client *client);
 /* Both: the reply to a request. A reply that is not `ok` is an error with the daemon's sentence;

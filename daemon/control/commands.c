@@ -94,7 +94,8 @@ void call_drop(struct call *call)
     free(call);
 }
 
-void call_finish_with(struct call *call, json_t *object, int fd)
+/* call_finish with a descriptor, which it takes over too. */
+static void finish_with(struct call *call, json_t *object, int fd)
 {
     answer_call(call, object, fd);
     call_drop(call);
@@ -102,7 +103,7 @@ void call_finish_with(struct call *call, json_t *object, int fd)
 
 void call_finish(struct call *call, json_t *object)
 {
-    call_finish_with(call, object, -1);
+    finish_with(call, object, -1);
 }
 
 void commands_cancel(struct commands *commands, const void *context)
@@ -248,7 +249,7 @@ static json_t *handle_watch(struct call *call, const json_t *request)
         return answer_busy();
     if (viewers_watch(call->commands->viewers, call->context, request, &answer, &fd, &problem) < 0)
         answer = answer_error(&problem);
-    call_finish_with(kept, answer, fd);
+    finish_with(kept, answer, fd);
     return NULL;
 }
 

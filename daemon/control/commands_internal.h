@@ -56,8 +56,6 @@ struct call *call_find(struct commands *commands, uint64_t number);
 void call_drop(struct call *call);
 /* Answers a kept call and frees it; takes the object over. */
 void call_finish(struct call *call, json_t *object);
-/* The same with a descriptor, which it takes over too. */
-void call_finish_with(struct call *call, json_t *object, int fd);
 
 json_t *answer_error(const struct problem *problem);
 json_t *answer_busy(void); /* too many requests wait */

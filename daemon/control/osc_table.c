@@ -83,7 +83,8 @@ const struct osc_row osc_table[OSC_WORDS] = {
 };
 /* clang-format on */
 
-const char *osc_row_address(const struct osc_row *row, char text[64])
+/* The address with STREAM in its place. */
+static const char *row_address(const struct osc_row *row, char text[64])
 {
     if (row == &osc_table[OSC_CHALLENGE])
         snprintf(text, 64, "/prove");
@@ -95,7 +96,7 @@ const char *osc_row_address(const struct osc_row *row, char text[64])
 static void print_row(const struct osc_row *row, FILE *out)
 {
     char address[64];
-    fprintf(out, "| `%s` | %s | %s | `%s` |\n", osc_row_address(row, address), row->arguments,
+    fprintf(out, "| `%s` | %s | %s | `%s` |\n", row_address(row, address), row->arguments,
             row->sentence, row->example);
 }
 

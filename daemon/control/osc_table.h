@@ -46,9 +46,6 @@ struct osc_row {
 
 extern const struct osc_row osc_table[OSC_WORDS];
 
-/* The address with STREAM in its place. */
-const char *osc_row_address(const struct osc_row *row, char text[64]);
-
 /* The tables of docs/osc.md. */
 void osc_table_print(FILE *out);
 

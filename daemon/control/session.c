@@ -222,7 +222,8 @@ static void write_answer(struct session *session)
     write_text(session, reply.text, reply.bytes, (size_t)sent);
 }
 
-json_t *session_event_json(const struct event *event)
+/* The event as JSON; the caller's. NULL: out of memory. */
+static json_t *event_json(const struct event *event)
 {
     static const char *const severities[] = {[LOG_LEVEL_ERROR] = "error",
                                              [LOG_LEVEL_WARNING] = "warning",
@@ -259,7 +260,7 @@ static char *event_lines(struct session *session, size_t *bytes)
             return NULL;
         if (missed > 0)
             fprintf(out, "{\"missed\":%llu}\n", (unsigned long long)missed);
-        json_t *object = got ? json_pack("{s:o}", "event", session_event_json(&event)) : NULL;
+        json_t *object = got ? json_pack("{s:o}", "event", event_json(&event)) : NULL;
         if (object != NULL && json_dumpf(object, out, JSON_COMPACT) == 0)
             fputc('\n', out);
         json_decref(object);

@@ -33,7 +33,4 @@ void sessions_accept(struct sessions *sessions);
  * are freed. */
 void sessions_close(struct sessions *sessions, void (*closed)(void *context), void *context);
 
-/* The event as JSON; the caller's. NULL: out of memory. */
-json_t *session_event_json(const struct event *event);
-
 #endif

@@ -29,22 +29,11 @@ static struct {
 const char *event_kind_word(enum event_kind kind)
 {
     static const char *const words[EVENT_KINDS] = {
-#define X(name, word, sentence) [EVENT_##name] = word,
+#define X(name, word) [EVENT_##name] = word,
         EVENT_TABLE(X)
 #undef X
     };
     return (unsigned)kind < EVENT_KINDS ? words[kind] : "?";
-}
-
-const char *event_kind_sentence(enum event_kind kind)
-{
-    static const char *const sentences[EVENT_KINDS] = {
-#define X(name, word, sentence) [EVENT_##name] = sentence,
-        /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): sentences are written in pieces */
-        EVENT_TABLE(X)
-#undef X
-    };
-    return (unsigned)kind < EVENT_KINDS ? sentences[kind] : "?";
 }
 
 /* ---- writing ----------------------------------------------------------------------------- */

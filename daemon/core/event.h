@@ -18,42 +18,39 @@
 
 #include "core/log.h"
 
-/*  name, word, what it tells */
+/* Name, word, what it tells. */
 #define EVENT_TABLE(X)                                                                             \
-    X(START, "start", "the daemon processes")                                                      \
-    X(STOP, "stop", "the daemon has been told to stop")                                            \
-    X(RELOAD, "reload", "another configuration is in use, or was refused")                         \
-    X(SENDER, "sender", "a stream hears its first sender")                                         \
-    X(TAKEOVER, "takeover", "another sender takes over a stream")                                  \
-    X(EPOCH, "epoch", "a new epoch begins, without history")                                       \
-    X(LOSS, "loss", "frames are missing, by cause; summed up over ten seconds")                    \
-    X(SILENCE, "silence", "no frames arrive, or they arrive again")                                \
-    X(RATE, "half-rate",                                                                           \
-      "frames arrive at another rate than declared, or at the declared one "                       \
-      "again")                                                                                     \
-    X(CLOCK_STEP, "clock-step", "the wall clock was set")                                          \
-    X(NETWORK, "network", "an interface has gone or is back")                                      \
-    X(OVERLOAD, "overload", "samples at full scale")                                               \
-    X(FILTER_CHANGE, "filter-change", "a filter was exchanged")                                    \
-    X(GAIN, "gain", "a gain was changed")                                                          \
-    X(MUTE, "mute", "an output was muted, or is heard again")                                      \
-    X(RESET, "reset-counters", "levels, held peaks and histograms begin anew")                     \
-    X(DEVICE, "device", "a device was lost, stands in or has returned")                            \
-    X(ALARM, "alarm", "an alarm begins")                                                           \
-    X(ALARM_END, "alarm-end", "an alarm ends or was acknowledged")                                 \
-    X(MARK, "mark", "somebody has marked this instant")                                            \
-    X(RECORD, "record", "a recording begins or ends")                                              \
-    X(REFUSED, "refused", "a request was refused for want of a right")
+    X(START, "start")           /* the daemon processes */                                         \
+    X(STOP, "stop")             /* the daemon has been told to stop */                             \
+    X(RELOAD, "reload")         /* another configuration is in use, or was refused */              \
+    X(SENDER, "sender")         /* a stream hears its first sender */                              \
+    X(TAKEOVER, "takeover")     /* another sender takes over a stream */                           \
+    X(EPOCH, "epoch")           /* a new epoch begins, without history */                          \
+    X(LOSS, "loss")             /* frames are missing, by cause; summed up over ten seconds */     \
+    X(SILENCE, "silence")       /* no frames arrive, or they arrive again */                       \
+    X(RATE, "half-rate")        /* frames arrive at another rate than declared, or at it again */  \
+    X(CLOCK_STEP, "clock-step") /* the wall clock was set */                                       \
+    X(NETWORK, "network")       /* an interface has gone or is back */                             \
+    X(OVERLOAD, "overload")     /* samples at full scale */                                        \
+    X(FILTER_CHANGE, "filter-change") /* a filter was exchanged */                                 \
+    X(GAIN, "gain")                   /* a gain was changed */                                     \
+    X(MUTE, "mute")                   /* an output was muted, or is heard again */                 \
+    X(RESET, "reset-counters")        /* levels, held peaks and histograms begin anew */           \
+    X(DEVICE, "device")               /* a device was lost, stands in or has returned */           \
+    X(ALARM, "alarm")                 /* an alarm begins */                                        \
+    X(ALARM_END, "alarm-end")         /* an alarm ends or was acknowledged */                      \
+    X(MARK, "mark")                   /* somebody has marked this instant */                       \
+    X(RECORD, "record")               /* a recording begins or ends */                             \
+    X(REFUSED, "refused")             /* a request was refused for want of a right */
 
 enum event_kind {
-#define X(name, word, sentence) EVENT_##name,
+#define X(name, word) EVENT_##name,
     EVENT_TABLE(X)
 #undef X
         EVENT_KINDS,
 };
 
 const char *event_kind_word(enum event_kind kind);
-const char *event_kind_sentence(enum event_kind kind);
 
 enum { EVENTS_KEPT = 2048, EVENT_STREAM_BYTES = 64, EVENT_WHO_BYTES = 96, EVENT_TEXT_BYTES = 600 };
 

@@ -38,7 +38,8 @@ bool pocl_cache_has_room(const char *directory, uint64_t needed_bytes)
     return disk.f_bavail >= needed_bytes / disk.f_frsize + 1;
 }
 
-int pocl_cache_writable(const char *directory)
+/* 0 where files can be written into the directory, which is made if need be; else errno. */
+static int pocl_cache_writable(const char *directory)
 {
     char path[PATH_BYTES];
     if (snprintf(path, sizeof path, "%s/convolvd-XXXXXX", directory) >= (int)sizeof path)

@@ -16,9 +16,6 @@
 /* Whether a file system has `needed_bytes` free for a directory that may not exist yet. */
 bool pocl_cache_has_room(const char *directory, uint64_t needed_bytes);
 
-/* 0 where files can be written into the directory, which is made if need be; else errno. */
-int pocl_cache_writable(const char *directory);
-
 /*
  * pocl_cache_direct with POCL_CACHE_NEEDS_BYTES, the first time that it is called in the process;
  * does nothing later. Before the first OpenCL call. Any thread.

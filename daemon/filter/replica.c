@@ -25,16 +25,6 @@ static const struct {
     {7, "+++--+-"}, {11, "+++---+--+-"}, {13, "+++++--++-+-+"},
 };
 
-const char *normalise_name(int normalise)
-{
-    static const char *const names[] = {
-#define X(name, text) [NORMALISE_##name] = text,
-        NORMALISE_TABLE(X)
-#undef X
-    };
-    return normalise >= 0 && normalise < NORMALISES ? names[normalise] : NULL;
-}
-
 /* ---- the request, proven ----------------------------------------------------------------- */
 
 /* A code's chips and their clock. */

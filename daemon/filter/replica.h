@@ -28,20 +28,11 @@ enum replica_kind {
     REPLICA_FILE,
 };
 
-#define NORMALISE_TABLE(X)                                                                         \
-    X(AMPLITUDE, "amplitude") /* an echo a·s peaks at exactly a */                                \
-    X(ENERGY, "energy")       /* white noise of RMS 1 comes out with RMS 1 */                      \
-    X(NONE, "none")
-
 enum normalise {
-#define X(name, text) NORMALISE_##name,
-    NORMALISE_TABLE(X)
-#undef X
-        NORMALISES,
+    NORMALISE_AMPLITUDE, /* an echo a·s peaks at exactly a */
+    NORMALISE_ENERGY,    /* white noise of RMS 1 comes out with RMS 1 */
+    NORMALISE_NONE,
 };
-
-/* NULL past the end of the table. */
-const char *normalise_name(int normalise);
 
 /* Zero means "not given" for every number unless stated. */
 struct replica_spec {

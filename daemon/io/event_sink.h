@@ -78,8 +78,7 @@ struct event_sink_ops {
     void (*ledger)(const struct event_sink *sink, struct event_sink_ledger *ledger);
 };
 
-/* By name, and by index; NULL when there is none. */
-const struct event_sink_ops *event_sink_find(const char *name);
+/* The table in order; NULL past its end. */
 const struct event_sink_ops *event_sink_at(int index);
 
 #endif

@@ -17,11 +17,3 @@ const struct event_sink_ops *event_sink_at(int index)
                ? event_sinks[index]
                : NULL;
 }
-
-const struct event_sink_ops *event_sink_find(const char *name)
-{
-    for (int i = 0; event_sink_at(i) != NULL; i++)
-        if (strcmp(event_sink_at(i)->name, name) == 0)
-            return event_sink_at(i);
-    return NULL;
-}

@@ -36,7 +36,9 @@ static size_t put_integer(uint64_t value, char *out)
     return count;
 }
 
-size_t event_text_number(double value, char out[EVENT_NUMBER_BYTES])
+/* A finite number as text that reads back as the same double: with up to six decimals where that is
+ * enough, else 17 digits. Returns its length. */
+static size_t put_number(double value, char out[EVENT_NUMBER_BYTES])
 {
     static const double decimals = 1e6, most = 9007199254740992.0; /* 2^53 */
     const double scaled = rint(fabs(value) * decimals);
@@ -96,7 +98,7 @@ static void add_number(struct event_text *t, double value, const char *undefined
 {
     char text[EVENT_NUMBER_BYTES];
     if (isfinite(value))
-        add_bytes(t, text, event_text_number(value, text));
+        add_bytes(t, text, put_number(value, text));
     else
         add(t, undefined);
 }

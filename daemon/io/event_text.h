@@ -17,7 +17,7 @@
 
 #include "analysis/analysis.h"
 
-/* Length of the longest number that event_text_number writes, with its zero. */
+/* Length of the longest number as text, with its zero. */
 enum { EVENT_NUMBER_BYTES = 32 };
 
 struct event_text;
@@ -36,9 +36,5 @@ char *event_text_json(struct event_text *text, const struct analysis_event *even
 const char *event_text_columns(struct event_text *text, size_t *length);
 const char *event_text_line(struct event_text *text, const struct analysis_event *event,
                             size_t *length);
-
-/* A finite number as text that reads back as the same double: with up to six decimals where that is
- * enough, else 17 digits. Returns its length. */
-size_t event_text_number(double value, char out[EVENT_NUMBER_BYTES]);
 
 #endif

@@ -204,7 +204,7 @@ struct sink_ops {
 void sink_report_bytes(double bytes_per_second, const char *with, FILE *out);
 void sink_report_full_scale(const struct sink_options *options, FILE *out);
 
-const struct sink_ops *sink_find(const char *name);
+/* The table in order; NULL past its end. */
 const struct sink_ops *sink_at(int index);
 
 #endif

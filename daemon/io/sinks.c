@@ -24,15 +24,6 @@ const struct sink_ops *sink_at(int index)
     return index >= 0 && index < SINKS ? sinks[index] : NULL;
 }
 
-const struct sink_ops *sink_find(const char *name)
-{
-    for (int i = 0; i < SINKS; i++) {
-        if (strcmp(sinks[i]->name, name) == 0)
-            return sinks[i];
-    }
-    return NULL;
-}
-
 void sink_report_bytes(double bytes_per_second, const char *with, FILE *out)
 {
     const double bytes_per_day = bytes_per_second * SECONDS_A_DAY;

@@ -327,8 +327,14 @@ static int report_array(FILE *out, const struct design_subject *s, struct taps *
     return error;
 }
 
-int design_report(const struct design_subject *subject, const char *out_path, uint32_t taps_shown,
-                  FILE *out, struct problem *problem)
+/*
+ * Makes the filter, prints the report to `out` and, when `out_path` is not NULL, writes the taps
+ * to that file (.txt or .npy). Every line but the taps begins with "# ", so the output is itself a
+ * file of taps; at most `taps_shown` of them are listed, none when a file takes them. Returns 0,
+ * ERROR_ARGUMENT for a name with another ending, or the error of the filter or of the file.
+ */
+static int design_report(const struct design_subject *subject, const char *out_path,
+                         uint32_t taps_shown, FILE *out, struct problem *problem)
 {
     struct taps **sets;
     uint32_t count;

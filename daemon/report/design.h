@@ -29,15 +29,6 @@ struct design_subject {
 };
 
 /*
- * Makes the filter, prints the report to `out` and, when `out_path` is not NULL, writes the taps
- * to that file (.txt or .npy). Every line but the taps begins with "# ", so the output is itself a
- * file of taps; at most `taps_shown` of them are listed, none when a file takes them. Returns 0,
- * ERROR_ARGUMENT for a name with another ending, or the error of the filter or of the file.
- */
-int design_report(const struct design_subject *subject, const char *out_path, uint32_t taps_shown,
-                  FILE *out, struct problem *problem);
-
-/*
  * The report on a filter of a configuration, by name: once for each rate among the streams that use
  * it. `out_path` takes the first, and only its taps are listed (on a terminal the first few). A
  * filter that no stream uses is designed for the rate of the first stream. ERROR_CONFIG names the

@@ -39,7 +39,8 @@ static int read_secret(int fd, const char *path, uint8_t secret[AUTH_SECRET_BYTE
     return 0;
 }
 
-int key_file_read(const char *path, uint8_t secret[AUTH_SECRET_BYTES], struct problem *problem)
+/* Returns 0, or ERROR_NO_FILE with a sentence that says what to do. */
+static int read_key(const char *path, uint8_t secret[AUTH_SECRET_BYTES], struct problem *problem)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
@@ -53,7 +54,7 @@ int key_file_derive(const char *path, enum auth_use use, struct auth_key *key,
                     struct problem *problem)
 {
     uint8_t secret[AUTH_SECRET_BYTES];
-    int error = key_file_read(path, secret, problem);
+    int error = read_key(path, secret, problem);
     if (error == 0)
         auth_key_derive(secret, use, key);
     explicit_bzero(secret, sizeof secret);
@@ -66,7 +67,7 @@ void key_file_check(const struct option_check *check, const char *path)
     struct problem problem;
     if (path == NULL)
         return;
-    if (key_file_read(path, secret, &problem) != 0)
+    if (read_key(path, secret, &problem) != 0)
         option_error(check, "key", "%s", problem.text);
     explicit_bzero(secret, sizeof secret);
 }

@@ -20,9 +20,6 @@
         .sentence = sentence_                                                                      \
     }
 
-/* Returns 0, or ERROR_NO_FILE with a sentence that says what to do. */
-int key_file_read(const char *path, uint8_t secret[AUTH_SECRET_BYTES], struct problem *problem);
-
 /* Reads the file at `path` and makes the key of one use. The same errors. */
 int key_file_derive(const char *path, enum auth_use use, struct auth_key *key,
                     struct problem *problem);

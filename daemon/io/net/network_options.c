@@ -87,7 +87,8 @@ bool network_reaches(const char *to, const char *bound)
     return first.port == second.port && y.any && is_own(&x, &first);
 }
 
-bool network_is_group(const char *text)
+/* Whether a numeric address is a multicast group. */
+static bool is_group(const char *text)
 {
     const struct option_address address = option_address(text);
     struct endpoint endpoint = endpoint_of(&address);
@@ -98,7 +99,7 @@ bool network_is_group(const char *text)
 void network_check_group(const struct option_check *check, const char *address,
                          const char *interface, const char *does)
 {
-    if (interface == NULL && network_is_group(address))
+    if (interface == NULL && is_group(address))
         option_warning(check, "address",
                        "`address = %s` is a multicast group, and no `interface` is written: the "
                        "kernel %s it by the interface of its default route, which need not be the "

@@ -92,9 +92,6 @@ bool network_same_place(const char *a, const char *b, bool any_covers);
 /* Whether datagrams sent to `to` come to a socket bound to `bound` on this machine. */
 bool network_reaches(const char *to, const char *bound);
 
-/* Whether a numeric address is a multicast group. */
-bool network_is_group(const char *address);
-
 /* Warns of a group without an interface; `does`: what the kernel does with the group, "joins". */
 void network_check_group(const struct option_check *check, const char *address,
                          const char *interface, const char *does);
