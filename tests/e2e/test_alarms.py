@@ -313,13 +313,18 @@ class Page(unittest.TestCase):
             page = file.read()
         sections = re.findall(r"^    (\[.*\]\n(?:    .+\n)+)", page, re.M)
         commands = re.findall(r"^    (convolvctl .*)$", page, re.M) + re.findall(r"`(convolvctl [^`]+|convolv-alarm --help)`", page)
-        self.assertEqual((len(sections), len(commands)), (3, 4))
+        self.assertEqual((len(sections), len(commands)), (5, 5))
         with c.temporary() as folder:
             os.mkdir(os.path.join(folder, "conf.d"))
             with open(os.path.join(folder, "conf.d", "page.conf"), "w", encoding="utf-8") as file:
                 file.write("\n".join(section.replace("\n    ", "\n") for section in sections))
             base = (f"[stream vessel]\nsource = generator\nrate = {RATE} Hz\nwaveform = noise\namplitude = 100 mV\n"
-                    "full scale = 10 V\nblock = 200 frames\nfilter = f\n[filter f]\ntype = lowpass\ncutoff = 5 kHz\n")
+                    "full scale = 10 V\nblock = 200 frames\nfilter = f\n[filter f]\ntype = lowpass\ncutoff = 5 kHz\n"
+                    "[analysis vessel]\ntype = hits\nstream = vessel\nthreshold = 1 V\nhdt = 1 ms\npdt = 1 ms\n"
+                    "[analysis thickness]\ntype = ascan\nstream = vessel\nperiod = 400 frames\nrange = 15 ms\n"
+                    "sound velocity = 5920 m/s\nthickness = surface, back\n"
+                    "gate = surface: start 1 ms, width 2 ms, level 0.2 V, peak\n"
+                    "gate = back: after surface, start 1 ms, width 5 ms, level 0.1 V, peak\n")
             with c.Daemon(folder, base) as daemon:
                 checked = subprocess.run([os.path.join(c.BUILD, "convolvd"), "--check", daemon.path], capture_output=True, text=True, check=False)
                 self.assertEqual(checked.returncode, 0, checked.stderr)

@@ -2,8 +2,11 @@
 # parallel: yes
 """Partitions: a gateway, workers and a real NATS server. Whatever dies, stops or comes back, LOG holds each
 frame once, in order, with the samples that an undisturbed daemon computes from RAW: lost = doubled = wrong = 0."""
+import os
+import subprocess
 import unittest
 
+import api_schema
 import cluster_world
 import convolvd as c
 from cluster_world import RATE
@@ -19,12 +22,30 @@ class Partitions(cluster_world.Cluster):
     def test_a_worker_killed(self):
         self.begin()
         self.kill_owners(1)
+        self.see_in_status()
         log = self.hold()
         self.assertEqual(sum(record.kind == "take" for record in log), 2)
         self.compare_with_an_undisturbed_run(log)
         worst = self.standstill(log)
         c.note(f"test_cluster: worker killed: standstill {worst:.2f} s")
         self.assertLess(worst, 2.0)
+
+    def see_in_status(self):
+        """The status of whoever owns a log says so, and how long the log stood still before."""
+        gateway, worker = (api_schema.check("sink", self.daemons[name].stream("rig")["sinks"][0])["partition"]
+                           for name in ("gateway", self.owner()))
+        for partition, log, term in ((gateway, "raw", 1), (worker, "log", 2)):
+            self.assertEqual((partition["name"], partition["log"], partition["state"], partition["term"],
+                              partition["takes"], partition["connected"]), ("rig", log, "owns", term, 1, True))
+            self.assertGreaterEqual(partition["appended"], partition["acknowledged"])
+            self.assertGreater(partition["acknowledged"], 0)
+        self.assertTrue(worker["owner"].endswith(self.owner()), worker["owner"])
+        self.assertIsNone(gateway["standstill_ns"])
+        self.assertGreater(worker["standstill_ns"], 0)
+        table = subprocess.run([os.path.join(c.BUILD, "convolvd"), "--status", "--socket",
+                                os.path.join(self.folder.name, self.owner(), "observe.sock")],
+                               capture_output=True, text=True, timeout=30, check=True).stdout
+        self.assertRegex(table, r"owns log rig, term 2 of \S+; connected; taken 1 times, \d+ records appended")
 
     def test_an_owner_that_is_stopped_in_order_hands_over(self):
         self.begin()

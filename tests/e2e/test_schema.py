@@ -16,8 +16,9 @@ import web_client
 from osc_client import Client
 
 RATE = 20000
-# Seen by other tests, with the same check: sound cards by test_jack, interfaces by test_late_network.
-ELSEWHERE = ("sound.", "resampler.", "network.")
+# Seen by other tests, with the same check: sound cards by test_jack, interfaces by test_late_network, logs of a
+# cluster by test_cluster.
+ELSEWHERE = ("sound.", "resampler.", "network.", "partition.")
 # Seen when a transaction fails half way, a filter cannot be made, or a stream is one of acceleration.
 RARE = {"error.changes", "error.id", "answer.transaction.changes[].ok",
         "answer.response.filters[].error", "analysis_settings.velocity_hz"}
@@ -170,9 +171,12 @@ class Schema(unittest.TestCase):
                                    "--channels", "2", "--full-scale", "10", "--signal", "dc", "--loss", "0.02", "--seconds", "60"],
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(lambda: (feeder.kill(), feeder.wait()))
-        # Until then: an alarm for the flat line, a measured rate, checks of blocks.
-        c.wait_for(lambda: self.get("/api/v1/status")["status"].get("alarms") and
-                   "measured_rate_hz" in self.get("/api/v1/status")["status"]["streams"][0], "alarm and rate", pause_s=0.3)
+
+        def shows_all():
+            status = self.fits("answer.status", self.get("/api/v1/status"))["status"]
+            return status.get("alarms") and {"measured_rate_hz", "last_gap_realtime_ns"} <= status["streams"][0].keys()
+        # Until then: an alarm for the flat line, a measured rate, checks of blocks, a packet lost.
+        c.wait_for(shows_all, "alarm, rate and gap", pause_s=0.3)
         for command, arguments in ASKED:
             if command == "transient":
                 c.wait_for(lambda: self.scans() > 0, "an A-scan", pause_s=0.2)
@@ -194,7 +198,7 @@ class Schema(unittest.TestCase):
         self.ask("gain", {"stream": "nobody", "gain_db": 0}, expect=404)
         described = api_schema.all_members(["error", *(n for n in api_schema.DEFINITIONS if n.startswith("answer."))])
         unseen = {member for member in described - self.seen - RARE if not member.startswith(ELSEWHERE) and not member.endswith(".id")
-                  and member.split(".")[-1] not in ("network", "sound")}
+                  and member.split(".")[-1] not in ("network", "sound", "partition")}
         self.assertEqual(unseen, set(), "described, but no answer had it")
 
     def check_requests(self, answer):

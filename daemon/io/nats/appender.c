@@ -352,7 +352,6 @@ void nats_appender_figures(const struct nats_appender *s, struct nats_appender_f
     const bool owns = s->o.state == OWNERSHIP_RESUMING || s->o.state == OWNERSHIP_OWNING;
     figures->term = owns ? s->o.term : s->o.newest.end.term;
     nats_link_figures(s->link, &figures->link);
-    figures->connected = figures->link.connected;
 }
 
 /* ---- life -------------------------------------------------------------------------------- */

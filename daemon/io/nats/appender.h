@@ -69,7 +69,6 @@ bool nats_appender_append(struct nats_appender *appender, struct record *record)
 
 struct nats_appender_figures {
     enum ownership_state state;
-    bool connected;
     uint64_t term;    /* its own, or the newest that it knows */
     uint64_t takes;   /* terms that it began */
     uint64_t refused; /* appends that the log refused */
@@ -79,6 +78,7 @@ struct nats_appender_figures {
     int64_t standstill_ns;   /* at its last take: since the record before it; 0: none */
     struct nats_link_figures link;
 };
+/* Any time between open and close. */
 void nats_appender_figures(const struct nats_appender *appender,
                            struct nats_appender_figures *figures);
 

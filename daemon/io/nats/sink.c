@@ -23,6 +23,7 @@
 #include "io/nats/pieces.h"
 #include "io/nats/appender.h"
 #include "io/nats/options.h"
+#include "io/nats/partition_status.h"
 #include "io/sinks.h"
 
 struct sink {
@@ -466,6 +467,7 @@ static uint64_t nats_room(const struct sink *sink)
 static void on_appender_closed(void *context)
 {
     struct sink *s = context;
+    s->appender = NULL;
     const uint64_t frames = pieces_clear(&s->pieces);
     s->ledger.pending -= frames;
     drop(s, DROP_STOPPED, frames);
@@ -492,6 +494,17 @@ static void nats_ledger(const struct sink *s, struct sink_ledger *ledger)
     *ledger = s->ledger;
 }
 
+static void nats_status(const struct sink *s, void *status)
+{
+    struct partition_status *shown = status;
+    const struct nats_sink_options *own = s->options.own;
+    snprintf(shown->partition, sizeof shown->partition, "%s", own->partition);
+    shown->kind = s->options.raw ? "raw" : "log";
+    shown->repeated = s->repeated;
+    if (s->appender != NULL) /* else what was read the last time stays */
+        nats_appender_figures(s->appender, &shown->appender);
+}
+
 /* ---- the row ------------------------------------------------------------------------------ */
 
 const struct sink_ops sink_nats = {
@@ -514,5 +527,7 @@ const struct sink_ops sink_nats = {
     .flush = nats_flush,
     .close = nats_close,
     .ledger = nats_ledger,
+    .status = &nats_partition_status,
+    .read_status = nats_status,
     .drains = true,
 };
