@@ -72,12 +72,16 @@ static int run_into(const struct arguments *arguments, FILE *report, FILE *probl
     return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-int local_run(const struct arguments *arguments, bool json)
+static int complain(void)
 {
-    if (!json)
-        return command_run(arguments);
-    FILE *report = tmpfile(), *problems = tmpfile();
-    int status = report != NULL && problems != NULL ? run_into(arguments, report, problems) : -1;
+    fprintf(stderr, "convolvctl: the answer cannot be had: %s\n", strerror(errno));
+    return EXIT_FAILURE;
+}
+
+/* Runs the command and prints what it wrote as one object. Returns its exit status. */
+static int run_as_json(const struct arguments *arguments, FILE *report, FILE *problems)
+{
+    int status = run_into(arguments, report, problems);
     char *seen = status >= 0 ? read_back(report) : NULL;
     char *wrong = status >= 0 ? read_back(problems) : NULL;
     json_t *object = seen != NULL && wrong != NULL
@@ -88,12 +92,21 @@ int local_run(const struct arguments *arguments, bool json)
         json_dumpf(object, stdout, JSON_COMPACT);
         fputc('\n', stdout);
     } else {
-        fprintf(stderr, "convolvctl: the answer cannot be had: %s\n", strerror(errno));
-        status = EXIT_FAILURE;
+        status = complain();
     }
     json_decref(object);
     free(seen);
     free(wrong);
+    return status;
+}
+
+int local_run(const struct arguments *arguments, bool json)
+{
+    if (!json)
+        return command_run(arguments);
+    FILE *report = tmpfile(), *problems = tmpfile();
+    const int status =
+        report != NULL && problems != NULL ? run_as_json(arguments, report, problems) : complain();
     if (report != NULL)
         fclose(report);
     if (problems != NULL)

@@ -25,8 +25,8 @@ struct tap_log_options {
     const volatile sig_atomic_t *stopping; /* ends the wait */
 };
 
-/* Waits for the first block; `options` then says what the samples are. */
-int tap_input_log(const struct tap_log_options *log, struct convolv_receiver_options *options,
+/* Waits for the first block; `describe` then says what the samples are. */
+int tap_input_log(const struct tap_log_options *options, struct convolv_receiver_options *describe,
                   struct tap_input **out, struct problem *problem);
 void tap_input_close(struct tap_input *input); /* NULL is fine */
 

@@ -15,7 +15,9 @@ static uint64_t unit(const struct term_plan *plan)
         a = b;
         b = rest;
     }
-    return plan->hop / a * plan->decimate;
+    const uint64_t frames = plan->hop / a * plan->decimate;
+    assert(frames > 0);
+    return frames;
 }
 
 uint64_t term_start(const struct term_plan *plan, uint64_t next)
