@@ -59,7 +59,9 @@ class DeviceHangs(unittest.TestCase):
             self.assertEqual(daemon.wait(4 * c.PATIENCE_S), 0, daemon.output())
         with open(counted, encoding="ascii") as file:
             calls = int(file.read())
-        for mode, call in (("fail", calls - 5), ("die", calls // 2 + 5)):
+        # The fourth call from the end launches a kernel. A clFlush that fails is no loss: what comes after it says
+        # whether the device works.
+        for mode, call in (("fail", calls - 4), ("die", calls // 2 + 5)):
             with self.subTest(mode=mode), \
                  c.Daemon(self.folder, self.config(source), environment=self.faults(mode, call=call, device="first"),
                           wait=False) as daemon:
