@@ -62,7 +62,7 @@ static struct config *load(const struct arguments *arguments)
 
 /* What is at least this large goes back to the system when it is freed. By itself the C library
  * raises this limit up to 32 MiB, and a start with long filters keeps several times their size. */
-enum { RETURNED_BYTES = 256 << 10 };
+enum { RETURNED_BYTES = 2 << 20 };
 
 static int run_service(const struct arguments *arguments)
 {
