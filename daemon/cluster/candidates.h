@@ -8,6 +8,9 @@
  * (partition, worker), so that each partition has an order of its own, and a worker that leaves or
  * comes moves no partition but those that it is first for.
  *
+ * Nothing but tests calls this: workers do not tell each other of themselves, and whoever is first
+ * takes (docs/cluster.md, "What it does not do yet").
+ *
  * Times are monotonic nanoseconds of this process. One thread; never allocates.
  */
 #ifndef CONVOLVD_CLUSTER_CANDIDATES_H

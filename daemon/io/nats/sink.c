@@ -39,7 +39,7 @@ struct sink {
     /* loop thread */
     struct nats_partition *partition; /* results: shared with the source */
     struct pieces pieces;
-    bool started, owns, other_plan, room_wanted, full;
+    bool started, owns, other_plan, room_wanted;
     /* input: what the stream's epochs and frames are in RAW */
     bool numbered;        /* the first term of this run has said it */
     uint64_t local_epoch; /* of the stream: frame `local_from` of it is frame 0 of raw_epoch */
