@@ -2,6 +2,7 @@
 specification of the formats alone (docs/analysis.md, "Files"). It shares no code and no constant with the
 daemon, uses the tables and never the views, and can read while somebody writes.
 """
+import contextlib
 import io
 import sqlite3
 
@@ -23,6 +24,15 @@ class File:
     def __exit__(self, *_):
         self.db.close()
 
+    @contextlib.contextmanager
+    def snapshot(self):
+        """What is read inside belongs together: the file as the first read finds it, whoever writes meanwhile."""
+        self.db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self.db.execute("COMMIT")
+
     def rows(self, sql, *values):
         return [dict(row) for row in self.db.execute(sql, values)]
 
@@ -43,11 +53,13 @@ class Pridb(File):
 
     def sets(self, after=0):
         """Sets behind a SetID, in order; levels in volts, times in seconds."""
-        base = self.time_base()
-        params = {row["ID"]: row for row in self.rows("SELECT * FROM ae_params")}
-        markers = {row["SetID"]: row for row in self.rows("SELECT * FROM ae_markers WHERE SetID > ?", after)}
+        with self.snapshot():
+            base = self.time_base()
+            params = {row["ID"]: row for row in self.rows("SELECT * FROM ae_params")}
+            markers = {row["SetID"]: row for row in self.rows("SELECT * FROM ae_markers WHERE SetID > ?", after)}
+            data = self.rows("SELECT * FROM ae_data WHERE SetID > ? ORDER BY SetID", after)
         result = []
-        for row in self.rows("SELECT * FROM ae_data WHERE SetID > ? ORDER BY SetID", after):
+        for row in data:
             scale = params.get(row["ParamID"])
             one = {"id": row["SetID"], "type": row["SetType"], "time": row["Time"] / base, "ticks": row["Time"],
                    "channel": row["Chan"], "status": row["Status"], "trai": row["TRAI"], "counts": row["Counts"]}
@@ -75,10 +87,12 @@ class Tradb(File):
 
     def records(self, after=0):
         """Records behind a TRAI, in order; samples in volts, `start` in seconds: of the first sample."""
-        base = self.time_base()
-        steps = {row["ID"]: row["TR_mV"] / 1000 for row in self.rows("SELECT * FROM tr_params")}
+        with self.snapshot():
+            base = self.time_base()
+            steps = {row["ID"]: row["TR_mV"] / 1000 for row in self.rows("SELECT * FROM tr_params")}
+            data = self.rows("SELECT * FROM tr_data WHERE TRAI > ? ORDER BY TRAI", after)
         result = []
-        for row in self.rows("SELECT * FROM tr_data WHERE TRAI > ? ORDER BY TRAI", after):
+        for row in data:
             if row["DataFormat"] == 0:
                 codes = np.frombuffer(row["Data"], "<i2")
             else:
