@@ -493,9 +493,9 @@ int commands_open(const struct process *process, struct status_queue *status,
     commands->process = process;
     commands->status = status;
     commands->host = *host;
-    if (changes_open(process, on_change_answered, commands, &commands->changes) < 0 ||
-        viewers_open(process, &commands->viewers) < 0) {
-        changes_close(commands->changes);
+    if (viewers_open(process, &commands->viewers) < 0 ||
+        changes_open(process, on_change_answered, commands, &commands->changes) < 0) {
+        viewers_close(commands->viewers); /* the loop's next turn frees it */
         free(commands);
         return ERROR_MEMORY;
     }
