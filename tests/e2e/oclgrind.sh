@@ -5,6 +5,7 @@
 # Fails when the results are wrong or Oclgrind reports anything (races, bounds, barriers,
 # API misuse).
 # timeout: 600
+# takes-long: 154 s CPU in 176 s
 # sanitizers: no, Oclgrind must be loaded before all others, and watches memory itself
 # parallel: yes
 # takes: 12 s CPU in 13 s

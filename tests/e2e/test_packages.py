@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # long: yes, it builds the packages twice and makes a minimal system
+# takes-long: 455 s CPU in 417 s
 # timeout: 3000
 # parallel: yes
 """The Debian packages: built twice and equal, without a word from lintian, and in a minimal system under a booted

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # timeout: 1500
+# takes-long: 91 s CPU in 64 s
 # parallel: yes
 # long: also, every call instead of a sample
 # sanitizers: no, the sweep starts the daemon hundreds of times

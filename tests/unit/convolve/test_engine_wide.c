@@ -10,6 +10,7 @@
  * items take the branches of the first one.
  *
  * timeout: 900
+ * takes-long: 220 s CPU in 283 s
  * sanitizers: no, sums of kernels; test_engine_small plans both programs
  * long: also, every shape of the table
  * kernels: optimised, two programs round alike only where the compiler forms the same multiply-adds
