@@ -13,8 +13,8 @@ import os
 import random
 import shutil
 import signal
-import statistics
 import socket
+import statistics
 import time
 import unittest
 
@@ -66,6 +66,7 @@ stream = s{number}
 address = 127.0.0.1:{tx}
 """
 
+# With the default of 64 MiB, memory grows for minutes while each queue's pages are used for the first time.
 RECORDING = """
 [sink r{number}]
 type = recording
@@ -73,6 +74,7 @@ stream = s{number}
 path = {folder}/r{number}
 rotate = 5 s
 keep = 4
+queue = 2 MiB
 """
 
 
