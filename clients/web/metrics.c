@@ -293,6 +293,16 @@ static void write_channels(struct writer *writer, const json_t *stream, const st
     }
 }
 
+/* The log that a sink appends to; nothing of other sinks. */
+static void write_partition(struct writer *writer, const json_t *sink, const struct labels *labels)
+{
+    const json_t *partition = json_object_get(sink, "partition");
+    struct labels own = *labels;
+    add_label(&own, "partition", json_object_get(partition, "name"));
+    add_label(&own, "log", json_object_get(partition, "log"));
+    write_samples(writer, partition, own.text);
+}
+
 /* Of a stream, or of an analysis. */
 static void write_sinks(struct writer *writer, const json_t *owner, const struct labels *labels)
 {
@@ -301,7 +311,10 @@ static void write_sinks(struct writer *writer, const json_t *owner, const struct
         const json_t *sink = json_array_get(sinks, i);
         struct labels own = *labels;
         add_label(&own, "sink", json_object_get(sink, "name"));
-        write_samples(writer, sink, own.text);
+        if (writer->metric->scope == PARTITION)
+            write_partition(writer, sink, &own);
+        else
+            write_samples(writer, sink, own.text);
     }
 }
 
@@ -346,7 +359,7 @@ static void write_streams(struct writer *writer)
         add_label(&labels, "stream", json_object_get(stream, "name"));
         if (writer->metric->scope == CHANNEL)
             write_channels(writer, stream, &labels);
-        else if (writer->metric->scope == SINK)
+        else if (writer->metric->scope == SINK || writer->metric->scope == PARTITION)
             write_sinks(writer, stream, &labels);
         else if (writer->metric->scope >= ANALYSIS && writer->metric->scope <= ANALYSIS_CHANNEL)
             write_analyses(writer, stream, &labels);

@@ -17,6 +17,7 @@ enum metric_scope {
     DEVICE,
     STREAM,
     SINK,
+    PARTITION,
     CHANNEL,
     ANALYSIS,
     ANALYSIS_SINK,

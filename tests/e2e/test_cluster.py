@@ -39,13 +39,14 @@ class Partitions(cluster_world.Cluster):
                               partition["takes"], partition["connected"]), ("rig", log, "owns", term, 1, True))
             self.assertGreaterEqual(partition["appended"], partition["acknowledged"])
             self.assertGreater(partition["acknowledged"], 0)
+            self.assertLess(partition["lag_ns"], 10e9)
         self.assertTrue(worker["owner"].endswith(self.owner()), worker["owner"])
         self.assertIsNone(gateway["standstill_ns"])
         self.assertGreater(worker["standstill_ns"], 0)
         table = subprocess.run([os.path.join(c.BUILD, "convolvd"), "--status", "--socket",
                                 os.path.join(self.folder.name, self.owner(), "observe.sock")],
                                capture_output=True, text=True, timeout=30, check=True).stdout
-        self.assertRegex(table, r"owns log rig, term 2 of \S+; connected; taken 1 times, \d+ records appended")
+        self.assertRegex(table, r"owns log rig, term 2 of \S+; connected; taken 1 times, \d+ records appended.*; lag \d+\.\d+ s;")
 
     def test_an_owner_that_is_stopped_in_order_hands_over(self):
         self.begin()

@@ -183,6 +183,25 @@ class Model(unittest.TestCase):
             self.assertEqual(self.call("model/levels.js", "channelState", {name: True for name in order[i:]}), word)
         self.assertEqual(self.call("model/levels.js", "channelState", {}), "ok")
 
+    def test_partitions(self):
+        def partition(**members):
+            return {"name": "rig", "log": "log", "state": "owns", "owner": "a", "term": 2, "connected": True, "lag_ns": None,
+                    "standstill_ns": None, **members}
+        self.table("model/partitions.js", "partitionText", [
+            ((partition(),), ["owned here, term 2", False]),
+            ((partition(lag_ns=12_500_000, standstill_ns=220_000_000),), ["owned here, term 2, lag 12.5 ms, stood still 220 ms", False]),
+            ((partition(state="follows"),), ["a owns, term 2", False]),
+            ((partition(state="follows", owner=None),), ["nobody owns", True]),
+            ((partition(state="follows", connected=False),), ["a owns, term 2, not connected", True])])
+        self.table("model/partitions.js", "standsBy", [
+            (({"sinks": [{"name": "out"}]},), False), (({"sinks": [{"partition": partition()}]},), False),
+            (({"sinks": [{"partition": partition(state="follows")}]},), True),
+            (({"sinks": [{"partition": partition(state="follows", connected=False)}]},), False),
+            (({"sinks": [{"partition": partition(state="follows", log="raw")}]},), False)])
+        running = {"running": True, "lossRate": 0, "alarms": 0}
+        self.table("model/history.js", "streamState", [(({**running, "standsBy": True},), ["good", "standing by"]),
+                                                       (({**running, "standsBy": False},), ["warn", "waiting for a sender"])])
+
     def test_levels_in_parts(self):
         names = ("rms", "peak", "held", "overloads")
         first = self.call("model/levels.js", "mergeLevels", None, {name: [1, 2] for name in names})

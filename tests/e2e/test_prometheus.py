@@ -17,11 +17,19 @@ import urllib.parse
 import urllib.request
 
 import convolvd as c
+import nats_servers
 from test_alarms import CHANNELS, RATE, Rig
 
 MONITORING = os.path.join(c.ROOT, "docs", "monitoring")
 
 CONFIG = """
+[cluster]
+servers = {nats}
+[sink raw]
+type = nats
+stream = a
+partition = rig
+record = input
 [device]
 device = cpu
 self check = 0.5 s
@@ -83,8 +91,11 @@ class Metrics(unittest.TestCase):
         folder = c.temporary()
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
+        nats = nats_servers.Servers()
+        nats.__enter__()
+        self.addCleanup(nats.__exit__)
         source, sink, self.web, self.port = (c.free_port() for _ in range(4))
-        config = CONFIG.format(source=source, sink=sink, rate=RATE, channels=CHANNELS, folder=self.folder)
+        config = CONFIG.format(nats=nats.urls, source=source, sink=sink, rate=RATE, channels=CHANNELS, folder=self.folder)
         self.daemon = c.Daemon(self.folder, config)
         self.addCleanup(self.daemon.kill)
         self.rig = Rig(source)
@@ -136,6 +147,7 @@ class Metrics(unittest.TestCase):
         c.wait_for(scraped, "six scrapes", 60, 0.5)
         self.dashboard()
         self.rules()
+        self.assertEqual([s["value"][1] for s in self.query('sum by (partition, log) (convolvd_partition_owned)')], ["1"])
         received = self.daemon.stream()["frames_in"]["received"]
         c.wait_for(lambda: float(self.query("convolvd_stream_received_frames_total")[0]["value"][1]) >= received,
                    "the daemon's own counter in Prometheus", 20, 0.5)

@@ -55,6 +55,16 @@ static void forget_spans(struct record *record)
     record->range_bytes = record->samples = NULL;
 }
 
+/* How far the log is behind the signal, by both clocks. */
+static void note_lag(struct nats_appender *s, const struct record *record)
+{
+    if (record->frames == 0 || record->capture_ns == 0 || !(record->rate_hz > 0))
+        return;
+    s->figures.lag_known = true;
+    s->figures.lag_ns = record->appended_ns - record->capture_ns -
+                        clock_round_ns((double)record->frames * 1e9 / record->rate_hz);
+}
+
 /* Sends a record whose own fields are set, behind the one before. */
 static bool send_record(struct nats_appender *s, const struct log_end *expect, uint64_t token,
                         struct record *record)
@@ -74,6 +84,7 @@ static bool send_record(struct nats_appender *s, const struct log_end *expect, u
     s->last = *record;
     forget_spans(&s->last);
     s->figures.appended++;
+    note_lag(s, record);
     return true;
 }
 
@@ -211,6 +222,7 @@ static void resume(struct nats_appender *s)
 static void stop(struct nats_appender *s, const char *why)
 {
     nats_link_own(s->link, 0);
+    s->figures.lag_known = false;
     snprintf(s->figures.why, sizeof s->figures.why, "%s", why);
     log_info("%s: owns the %s of partition %s no more: %s", s->options.name, s->options.kind,
              s->options.partition, why);

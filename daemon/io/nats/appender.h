@@ -76,6 +76,8 @@ struct nats_appender_figures {
     char owner[WORKER_NAME]; /* of the newest term that it knows; empty: nobody */
     char why[80];            /* its last term ended so; empty: none did */
     int64_t standstill_ns;   /* at its last take: since the record before it; 0: none */
+    bool lag_known;          /* it owns, and has appended frames whose capture time is known */
+    int64_t lag_ns; /* of the newest ones: from the capture of the last one to its append */
     struct nats_link_figures link;
 };
 /* Any time between open and close. */

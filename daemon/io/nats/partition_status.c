@@ -27,6 +27,8 @@ static void print_status(const void *status, double rate_hz, FILE *out)
             " acknowledged, %" PRIu64 " refused",
             a->link.connected ? "connected" : "NOT connected", a->takes, a->appended,
             a->acknowledged, a->refused);
+    if (a->lag_known)
+        fprintf(out, "; lag %.3f s", (double)a->lag_ns * 1e-9);
     if (a->standstill_ns > 0)
         fprintf(out, "; last standstill %.3f s", (double)a->standstill_ns * 1e-9);
     if (a->why[0] != '\0')
@@ -44,12 +46,13 @@ static json_t *status_json(const void *status)
     const struct partition_status *s = status;
     const struct nats_appender_figures *a = &s->appender;
     return json_pack(
-        "{s:s, s:s, s:s, s:o, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "name",
+        "{s:s, s:s, s:s, s:o, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "name",
         s->partition, "log", s->kind, "state", state_word(a->state), "owner",
         text_or_null(a->owner), "term", (json_int_t)a->term, "connected", a->link.connected,
         "connections", (json_int_t)a->link.connections, "takes", (json_int_t)a->takes, "appended",
         (json_int_t)a->appended, "acknowledged", (json_int_t)a->acknowledged, "refused",
-        (json_int_t)a->refused, "repeated_frames", (json_int_t)s->repeated, "standstill_ns",
+        (json_int_t)a->refused, "repeated_frames", (json_int_t)s->repeated, "lag_ns",
+        a->lag_known ? json_integer((json_int_t)a->lag_ns) : json_null(), "standstill_ns",
         a->standstill_ns > 0 ? json_integer((json_int_t)a->standstill_ns) : json_null(),
         "term_ended", text_or_null(a->why));
 }

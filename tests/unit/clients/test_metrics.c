@@ -74,6 +74,24 @@ static void each_form(void **state)
          "convolvd_stream_channels{stream=\"s\"} 3"},
         {"{\"streams\": [{\"name\": \"s\", \"sinks\": [{\"name\": \"out\", \"pending\": 12}]}]}",
          "convolvd_sink_pending_frames{stream=\"s\",sink=\"out\"} 12"},
+        {"{\"streams\": [{\"name\": \"s\", \"sinks\": [{\"name\": \"log\", \"partition\": "
+         "{\"name\": "
+         "\"rig\", \"log\": \"log\", \"state\": \"owns\"}}]}]}",
+         "convolvd_partition_owned{stream=\"s\",sink=\"log\",partition=\"rig\",log=\"log\"} 1"},
+        {"{\"streams\": [{\"name\": \"s\", \"sinks\": [{\"name\": \"log\", \"partition\": "
+         "{\"name\": "
+         "\"rig\", \"log\": \"log\", \"state\": \"follows\"}}]}]}",
+         "convolvd_partition_owned{stream=\"s\",sink=\"log\",partition=\"rig\",log=\"log\"} 0"},
+        {"{\"streams\": [{\"name\": \"s\", \"sinks\": [{\"name\": \"log\", \"partition\": "
+         "{\"name\": "
+         "\"rig\", \"log\": \"raw\", \"owner\": null}}]}]}",
+         "convolvd_partition_info{stream=\"s\",sink=\"log\",partition=\"rig\",log=\"raw\","
+         "owner=\"\"} 1"},
+        {"{\"streams\": [{\"name\": \"s\", \"sinks\": [{\"name\": \"log\", \"partition\": "
+         "{\"name\": "
+         "\"rig\", \"log\": \"log\", \"lag_ns\": 12500000}}]}]}",
+         "convolvd_partition_lag_seconds{stream=\"s\",sink=\"log\",partition=\"rig\",log=\"log\"} "
+         "0.0125"},
         {"{\"streams\": [{\"name\": \"s\", \"channels\": [{\"unit\": \"mV\", \"rms_1s\": 0.25}]}]}",
          "convolvd_channel_rms{stream=\"s\",channel=\"1\",unit=\"mV\"} 0.25"},
         {"{\"streams\": [{\"name\": \"s\", \"analyses\": [{\"name\": \"bursts\", \"dead\": 7}]}]}",
@@ -141,6 +159,11 @@ static void what_is_left_out(void **state)
         {"{\"devices\": 7, \"streams\": {\"name\": 3}}", "device_"},
         {"{\"streams\": [3, null, []]}", "stream_"},
         {"{\"streams\": [{\"name\": \"s\", \"frames_in\": 3}]}", "lost"},
+        {"{\"streams\": [{\"name\": \"s\", \"sinks\": [{\"name\": \"out\"}]}]}", "partition"},
+        {"{\"streams\": [{\"name\": \"s\", \"sinks\": [{\"name\": \"log\", \"partition\": "
+         "{\"name\": "
+         "\"rig\", \"log\": \"log\", \"lag_ns\": null}}]}]}",
+         "lag"},
         /* More buckets than bounds, or more bounds than a histogram may have. */
         {"{\"histogram_bounds_ns\": [1], \"streams\": [{\"latency_ns\": {\"wait\": {\"count\": 1, "
          "\"sum\": 1, \"buckets\": [1, 1]}}}]}",

@@ -55,11 +55,13 @@ export class History {
 
 /*
  * The state of a stream in a word: facts {running, silentNs (age of the last frame), lossRate,
- * invalid} → [class, word].
+ * alarms, standsBy (another daemon computes its partition)} → [class, word].
  */
-export function streamState({ running, silentNs, lossRate, alarms }) {
+export function streamState({ running, silentNs, lossRate, alarms, standsBy }) {
     if (!running)
         return ["bad", "daemon away"];
+    if (standsBy)
+        return ["good", "standing by"];
     if (silentNs === undefined)
         return ["warn", "waiting for a sender"];
     if (silentNs > 2e9)

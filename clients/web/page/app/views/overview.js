@@ -9,6 +9,7 @@ import { hatch, theme } from "../draw/palette.js";
 import { causeText, INVALID, invalidMask } from "../wire/picture.js";
 import { channelState, isFlat, Meter, STATES } from "../model/levels.js";
 import { lossesOf, streamState, sumOf } from "../model/history.js";
+import { partitionsOf, partitionText, standsBy } from "../model/partitions.js";
 import { count, decibels, level, nanoseconds, plain, si } from "../model/units.js";
 import { STALE_MS } from "../app.js";
 
@@ -94,7 +95,7 @@ class StreamPanel {
             this.makeTiles(stream);
         const history = this.app.histories.get(this.name), last = history?.samples[history.samples.length - 1];
         const alarms = this.app.activeAlarms().filter((alarm) => alarm.stream === this.name);
-        const [state, word] = streamState({ running: this.app.fresh(), silentNs: stream.last_frame_age_ns, lossRate: last?.lossRate ?? 0, alarms: alarms.length });
+        const [state, word] = streamState({ running: this.app.fresh(), silentNs: stream.last_frame_age_ns, lossRate: last?.lossRate ?? 0, alarms: alarms.length, standsBy: standsBy(stream) });
         setClass(this.state, `state ${state}`);
         setText(this.state, word);
         const lost = sumOf(lossesOf(stream)), load = stream.load ?? 0;
@@ -104,7 +105,9 @@ class StreamPanel {
         this.fact("load", `${(100 * load).toFixed(1)} %`, load > 0.9);
         this.fact("lost", lost === 0 ? "none" : `${count(lost)} frames`, lost > 0);
         this.fact("invalid", stream.invalid_frames > 0 ? `${count(stream.invalid_frames)} frames` : null);
-        this.fact("last frame", stream.last_frame_age_ns > 2e9 ? `${nanoseconds(stream.last_frame_age_ns)} ago` : null, true);
+        this.fact("last frame", stream.last_frame_age_ns > 2e9 && !standsBy(stream) ? `${nanoseconds(stream.last_frame_age_ns)} ago` : null, true);
+        for (const partition of partitionsOf(stream))
+            this.fact(`${partition.log} of ${partition.name}`, ...partitionText(partition));
         this.alarmOf = new Map(alarms.filter((alarm) => alarm.channel !== null).map((alarm) => [alarm.channel - 1, alarm]));
         this.stream = stream;
     }
