@@ -276,11 +276,25 @@ const struct own_word own_words[] = {
     {NULL, NULL, NULL},
 };
 
-/* `record-start` is written as two words. */
+/* The first of the two words that `record-start` and `cluster-hand-over` are written as; NULL: it
+ * is written as it is. */
+static const char *first_word(const struct command_row *row)
+{
+    static const char *const words[] = {"record", "cluster"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strncmp(row->name, words[i], strlen(words[i])) == 0 &&
+            row->name[strlen(words[i])] == '-')
+            return words[i];
+    return NULL;
+}
+
 static void print_name(const struct command_row *row, FILE *out)
 {
-    const bool two = strncmp(row->name, "record-", 7) == 0;
-    fprintf(out, "%s%s", two ? "record " : row->name, two ? row->name + 7 : "");
+    const char *first = first_word(row);
+    if (first != NULL)
+        fprintf(out, "%s %s", first, row->name + strlen(first) + 1);
+    else
+        fputs(row->name, out);
 }
 
 static void print_upper(const char *name, FILE *out)
@@ -350,12 +364,12 @@ void words_completion(FILE *out)
           "    '') words='--socket --instance --json --help --version",
           out);
     for (int i = 0; i < CONTROL_WORDS; i++)
-        if (is_word(&command_table[i]) && strncmp(command_table[i].name, "record-", 7) != 0)
+        if (is_word(&command_table[i]) && first_word(&command_table[i]) == NULL)
             fprintf(out, " %s", command_table[i].name);
     for (const struct own_word *own = own_words; own->name != NULL; own++)
         fprintf(out, " %s", own->name);
     if (command_table[CONTROL_RECORD_START].name != NULL)
-        fputs(" record", out);
+        fputs(" record cluster", out);
     fputs("' ;;\n", out);
     for (int i = 0; i < CONTROL_WORDS; i++) {
         const struct command_row *row = &command_table[i];
@@ -373,7 +387,8 @@ void words_completion(FILE *out)
             fputs("\" $(convolvctl streams --names 2>/dev/null)\"", out);
         fputs(" ;;\n", out);
     }
-    fputs("    record) words=\"start stop $(convolvctl streams --names 2>/dev/null)\" ;;\n"
+    fputs("    cluster) words=hand-over ;;\n"
+          "    record) words=\"start stop $(convolvctl streams --names 2>/dev/null)\" ;;\n"
           "    snapshot) words=\"--frames --channels --outputs --out "
           "$(convolvctl streams --names 2>/dev/null)\" ;;\n"
           "    check | tune | explain) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n"

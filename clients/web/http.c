@@ -86,8 +86,9 @@ static unsigned status_of(const json_t *answer)
     static const struct {
         const char *code;
         unsigned status;
-    } codes[] = {{"role", 403},  {"command", 404},   {"stream", 404}, {"busy", 429},
-                 {"limit", 429}, {"preparing", 503}, {"closed", 503}, {"failed", 500}};
+    } codes[] = {{"role", 403},      {"command", 404}, {"stream", 404},
+                 {"partition", 404}, {"busy", 429},    {"limit", 429},
+                 {"preparing", 503}, {"closed", 503},  {"failed", 500}};
     const char *code = json_string_value(json_object_get(answer, "code"));
     if (json_is_true(json_object_get(answer, "ok")))
         return 200;

@@ -399,6 +399,7 @@ static command_handler *const handlers[CONTROL_WORDS] = {
     [CONTROL_GAIN] = handle_gain,
     [CONTROL_MUTE] = handle_mute,
     [CONTROL_RELOAD] = handle_reload,
+    [CONTROL_HAND_OVER] = handle_hand_over,
     [CONTROL_MARK] = handle_mark,
     [CONTROL_RECORD_START] = handle_record_start,
     [CONTROL_RECORD_STOP] = handle_record_stop,

@@ -75,6 +75,9 @@ void on_change_answered(void *context, const struct change_answer *answer);
 /* commands_record.c */
 command_handler handle_record_start, handle_record_stop;
 
+/* commands_cluster.c */
+command_handler handle_hand_over;
+
 /* commands_analysis.c */
 command_handler handle_analyses, handle_hits, handle_transient;
 

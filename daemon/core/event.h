@@ -41,6 +41,7 @@
     X(ALARM_END, "alarm-end")         /* an alarm ends or was acknowledged */                      \
     X(MARK, "mark")                   /* somebody has marked this instant */                       \
     X(RECORD, "record")               /* a recording begins or ends */                             \
+    X(HAND_OVER, "hand-over")         /* a partition is given up for another daemon */             \
     X(REFUSED, "refused")             /* a request was refused for want of a right */
 
 enum event_kind {

@@ -2,6 +2,7 @@
 # parallel: yes
 """Partitions: a gateway, workers and a real NATS server. Whatever dies, stops or comes back, LOG holds each
 frame once, in order, with the samples that an undisturbed daemon computes from RAW: lost = doubled = wrong = 0."""
+import json
 import os
 import subprocess
 import unittest
@@ -47,6 +48,30 @@ class Partitions(cluster_world.Cluster):
                                 os.path.join(self.folder.name, self.owner(), "observe.sock")],
                                capture_output=True, text=True, timeout=30, check=True).stdout
         self.assertRegex(table, r"owns log rig, term 2 of \S+; connected; taken 1 times, \d+ records appended.*; lag \d+\.\d+ s;")
+
+    def ctl(self, name, *words):
+        """convolvctl at the daemon of this name."""
+        return subprocess.run([os.path.join(c.BUILD, "convolvctl"), "--socket", os.path.join(self.folder.name, name, "control.sock"),
+                               *words], capture_output=True, text=True, timeout=30, check=False)
+
+    def test_a_partition_handed_over(self):
+        """The owner gives it up by command, and the other worker takes it; who does not own refuses."""
+        self.begin()
+        first = self.owner()
+        other = "b" if first == "a" else "a"
+        for name, partition, why in ((other, "rig", "does not own"), (first, "nobody", "no partition of that name")):
+            refused = self.ctl(name, "cluster", "hand-over", partition)
+            self.assertEqual((refused.returncode, why in refused.stderr), (1, True), refused.stderr)
+        answer = self.ctl(first, "--json", "cluster", "hand-over", "rig")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertEqual(api_schema.check("answer.cluster-hand-over", json.loads(answer.stdout))["term"], 1)
+        self.wait_frames(0, more=RATE // 2)
+        self.assertEqual((self.owner(), self.newest().term), (other, 2))
+        log = self.hold()
+        self.assertIn("release", [record.kind for record in log])
+        still = self.standstill(log)
+        c.note(f"test_cluster: hand-over by command: standstill {still:.2f} s")
+        self.assertLess(still, 1.5)
 
     def test_an_owner_that_is_stopped_in_order_hands_over(self):
         self.begin()

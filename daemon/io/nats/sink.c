@@ -489,6 +489,19 @@ static void nats_close(struct sink *s, int64_t deadline_ns, void (*closed)(void 
     nats_appender_close(s->appender, deadline_ns, on_appender_closed, s);
 }
 
+static bool nats_hand_over(struct sink *s, const char *partition, uint64_t *term)
+{
+    const struct nats_sink_options *own = s->options.own;
+    struct nats_appender_figures figures;
+    if (s->options.raw || strcmp(own->partition, partition) != 0)
+        return false;
+    nats_appender_figures(s->appender, &figures);
+    *term = s->owns ? figures.term : 0;
+    if (s->owns)
+        nats_appender_release(s->appender);
+    return true;
+}
+
 static void nats_ledger(const struct sink *s, struct sink_ledger *ledger)
 {
     *ledger = s->ledger;
@@ -527,6 +540,7 @@ const struct sink_ops sink_nats = {
     .flush = nats_flush,
     .close = nats_close,
     .ledger = nats_ledger,
+    .hand_over = nats_hand_over,
     .status = &nats_partition_status,
     .read_status = nats_status,
     .drains = true,

@@ -8,7 +8,7 @@ import { clockTime, count, elapsed, si } from "../model/units.js";
 
 const ROWS = 400;
 const GROUPS = { all: null, alarms: ["alarm", "alarm-end", "overload"], losses: ["loss", "silence", "half-rate", "clock-step", "network", "sender", "takeover", "epoch"],
-    changes: ["filter-change", "gain", "mute", "reset-counters", "reload", "record", "device", "refused", "start", "stop"], marks: ["mark"] };
+    changes: ["filter-change", "gain", "mute", "reset-counters", "reload", "record", "hand-over", "device", "refused", "start", "stop"], marks: ["mark"] };
 const SYMBOLS = { error: "✖", warning: "▲", notice: "●", info: "·" };
 
 const PARAMETERS = {
