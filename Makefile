@@ -328,17 +328,18 @@ testables: testables-scripts $(UNIT)
 testables-check: testables-scripts $(UNIT_CHECK)
 testables-scripts: all $(FAULTY_CL) $(DEVICE_HOG) $(HITS_OF) $(VALLEN_CUTS) $(JACK_CLIENT) $(METRICS_TEXT) $(REPLAY) $(BUILD)/convolvd-test
 
-# Without SANITIZER, two builds: as shipped, and with memory and undefined behaviour watched.
-CHECK_BUILDS := $(if $(SANITIZER),$(BUILD),$(BUILD) $(BUILD)-address-undefined)
+# Without SANITIZER, two builds: as shipped, and with memory and undefined behaviour watched. The second is
+# made while the tests of the first wait for clocks and servers.
+SANITIZED_BESIDE = $(if $(SANITIZER),,--make-beside $(BUILD)-address-undefined \
+    "$(MAKE) --no-print-directory -j$(JOBS) SANITIZER=address$(comma)undefined testables-check")
 
 .PHONY: check check-only check-long gates
 check: deps
 	+@$(MAKE) --no-print-directory check-only
 
 check-only:
-	+@for sanitizer in $(if $(SANITIZER),$(SANITIZER),"" address$(comma)undefined); do \
-	    $(MAKE) --no-print-directory -j$(JOBS) SANITIZER="$$sanitizer" testables-check || exit 1; done
-	@$(PYTHON) tests/run $(CHECK_ARGS) $(if $(SANITIZER),--sanitize-all) $(CHECK_BUILDS:%=--build %) \
+	+@$(MAKE) --no-print-directory -j$(JOBS) testables-check
+	@$(PYTHON) tests/run $(CHECK_ARGS) $(if $(SANITIZER),--sanitize-all) --build $(BUILD) $(SANITIZED_BESIDE) \
 	    --units $(UNIT:$(BUILD)/%=%) --scripts $(SCRIPTS) --gates $(GATES)
 
 check-long:
