@@ -86,7 +86,8 @@ struct source_plan {
 /* What a source may call: implemented by the stream's owner, loop thread. */
 struct source_host {
     void *context;
-    /* Every packet goes here; the payload is copied before it returns. */
+    /* Every packet goes here; the payload is copied before it returns. One without frames ends the
+     * epoch (stream_end_at). */
     enum verdict (*put)(void *context, const struct packet *packet);
     /* Frames that can be put now without losing any (back-pressure for files). */
     uint64_t (*room)(void *context);

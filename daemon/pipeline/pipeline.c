@@ -34,7 +34,11 @@ static bool in_records(const struct pipeline *pipeline)
 static enum verdict host_put(void *context, const struct packet *packet)
 {
     struct pipeline *pipeline = context;
-    enum verdict verdict = stream_put(pipeline->stream, packet);
+    enum verdict verdict = VERDICT_ACCEPTED;
+    if (packet->frames > 0)
+        verdict = stream_put(pipeline->stream, packet);
+    else
+        stream_end_at(pipeline->stream, packet);
     scheduler_kick(pipeline->scheduler);
     return verdict;
 }
@@ -129,11 +133,8 @@ static void chain_put(void *context, const struct result *result)
     struct pipeline *pipeline = context;
     struct packet packet = chain_packet(&pipeline->chain, result, clock_offset_ns());
     packet.saturated_count = pipeline_saturated(pipeline->upstream, result, &packet.saturated);
-    if (result->frames > 0)
-        stream_put(pipeline->stream, &packet);
-    else if (result->flags & RESULT_EPOCH_END)
-        stream_end_at(pipeline->stream, &packet);
-    scheduler_kick(pipeline->scheduler);
+    if (result->frames > 0 || result->flags & RESULT_EPOCH_END)
+        (void)host_put(pipeline, &packet);
 }
 
 static uint64_t chain_room(void *context)

@@ -12,6 +12,7 @@ import convolvd as c
 import nats_servers
 
 RATE, CHANNELS, TAPS, HOP = 20000, 2, 301, 256
+EPOCH_END = 4  # of a record's flags
 KINDS = {1: "take", 2: "data", 3: "change", 4: "beat", 5: "end", 6: "release"}
 HEADER = "<IBBHIIQQQQQQQQQQddqqq4B5IIIIIHBBIHHHHII"
 
@@ -34,6 +35,10 @@ partition = rig
 record = input
 message = 4 KiB
 """
+
+# The same for a rig that sends RTP to {port}.
+GATEWAY_RTP = GATEWAY.replace("source = generator", "source = rtp\naddress = 127.0.0.1:{port}\nformat = f32") \
+    .replace("waveform = noise\n", "")
 
 WORKER = """[cluster]
 servers = {urls}
@@ -65,6 +70,7 @@ class Record:
         self.sequence, self.kind = sequence, KINDS[kind]
         fields = struct.unpack_from(HEADER, data)
         self.appended_ns, self.sample_bytes = fields[20], fields[22]
+        self.type = ">f4" if fields[24] & 1 else "<f4"
         self.chain_before, self.chain = fields[30], fields[31]
         self.frames = self.next - self.first if self.kind == "data" else 0
         size = self.frames * self.channels * self.sample_bytes
@@ -106,11 +112,11 @@ class Cluster(unittest.TestCase):
         self.servers = servers
         return servers
 
-    def start(self, name, text):
+    def start(self, name, text, sample_format="f32le", port=0):
         folder = f"{self.folder.name}/{name}"
         os.makedirs(folder, exist_ok=True)
         self.daemons[name] = c.Daemon(folder, text.format(urls=self.servers.urls, rate=RATE, channels=CHANNELS, hop=HOP,
-                                                          name=name, folder=self.folder.name, format="f32le"))
+                                                          name=name, folder=self.folder.name, format=sample_format, port=port))
         return self.daemons[name]
 
     def records(self, kind, first=1):
@@ -154,7 +160,7 @@ class Cluster(unittest.TestCase):
                 continue
             parts = epochs.setdefault(record.epoch, [])
             self.assertEqual(record.first, sum(len(part) for part in parts), "RAW has a hole")
-            parts.append(np.frombuffer(record.samples, "<f4").reshape(-1, record.channels))
+            parts.append(np.frombuffer(record.samples, record.type).reshape(-1, record.channels))
         return {epoch: np.concatenate(parts).astype(float) for epoch, parts in epochs.items()}
 
     def hold(self):
@@ -194,6 +200,22 @@ class Cluster(unittest.TestCase):
         def samples(records):
             return b"".join(record.samples for record in records)[:end * CHANNELS * 4]
         self.assertEqual(samples(self.records("log")), samples(log), "not to the bit")
+
+    def end_of_input(self):
+        """Stops the gateway: RAW tells that its epoch has ended, and LOG gets the last frames, tail included. Returns
+        LOG's records."""
+        gateway = self.daemons.pop("gateway")
+        gateway.stop()
+        raw = [record for record in self.records("raw") if record.kind == "data"][-1]
+
+        def ended():
+            newest = self.newest()
+            return newest.epoch == raw.epoch and newest.next == raw.next + TAPS - 1
+        wait_value(ended, f"the tail of epoch {raw.epoch}, behind frame {raw.next}")
+        log = self.hold()
+        last = [record for record in log if record.kind == "data"][-1]
+        self.assertTrue(last.flags & EPOCH_END)
+        return log
 
     def standstill(self, log):
         """The longest time between two records of data with a take between them."""

@@ -17,7 +17,7 @@ class Partitions(cluster_world.Cluster):
     def test_one_worker_computes_what_a_daemon_computes(self):
         self.begin(("a",))
         self.wait_frames(0, more=RATE)
-        log = self.hold()
+        log = self.end_of_input()
         self.assertEqual(sum(record.kind == "take" for record in log), 1)
 
     def test_a_worker_killed(self):

@@ -357,6 +357,16 @@ bool nats_appender_append(struct nats_appender *s, struct record *record)
     return send_record(s, &expect, token, record);
 }
 
+bool nats_appender_end(struct nats_appender *s)
+{
+    struct ownership_action action = {0};
+    if (s->last.next == 0 ||
+        !ownership_append(&s->o, clock_monotonic_ns(), &action.expect, &action.token))
+        return false;
+    send_bare(s, &action, RECORD_END);
+    return true;
+}
+
 void nats_appender_figures(const struct nats_appender *s, struct nats_appender_figures *figures)
 {
     *figures = s->figures;

@@ -67,6 +67,10 @@ uint32_t nats_appender_room(const struct nats_appender *appender);
  * chain, plan, filters and time. False: no room, or it does not own; nothing has happened. */
 bool nats_appender_append(struct nats_appender *appender, struct record *record);
 
+/* As owner, when all that was appended is sent: no frame of the newest epoch follows. False: as
+ * above, or the log is empty. */
+bool nats_appender_end(struct nats_appender *appender);
+
 struct nats_appender_figures {
     enum ownership_state state;
     uint64_t term;    /* its own, or the newest that it knows */

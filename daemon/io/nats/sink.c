@@ -486,6 +486,11 @@ static void nats_close(struct sink *s, int64_t deadline_ns, void (*closed)(void 
 {
     s->closed = closed;
     s->closed_context = context;
+    drain(s);
+    /* Whoever appends to RAW next begins an epoch; without this, the worker would wait until then
+     * to compute the last block and the tail of this one. */
+    if (s->options.raw && s->owns && s->pieces.unsent == s->pieces.next)
+        (void)nats_appender_end(s->appender);
     nats_appender_close(s->appender, deadline_ns, on_appender_closed, s);
 }
 

@@ -166,12 +166,28 @@ static void drop_event(struct source *s, enum reject why)
     s->held = false;
 }
 
+/* RAW says that the epoch ends before frame `next`: frames up to there that RAW has lost are a gap.
+ */
+static void end_epoch(struct source *s, const struct record *r)
+{
+    const struct packet packet = {
+        .first_frame = r->next,
+        .flags = PACKET_LAST,
+        .receive_ns = clock_monotonic_ns(),
+        .receive_realtime_ns = clock_realtime_ns(),
+    };
+    if (s->in_epoch && !s->begins && r->epoch == s->epoch && r->next >= s->position)
+        (void)s->host.put(s->host.context, &packet);
+}
+
 /* A record of RAW was fetched. */
 static void take_record(struct source *s)
 {
     const struct record *r = &s->event.record;
     s->ledger.datagrams++;
     s->held = true;
+    if (r->kind == RECORD_END)
+        end_epoch(s, r);
     if (!fits(s, r))
         drop_event(s, REJECT_CHANNELS);
     else if (r->kind != RECORD_DATA)

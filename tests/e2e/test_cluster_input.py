@@ -1,0 +1,31 @@
+#!/usr/bin/python3
+# parallel: yes
+# takes: 2 s CPU in 5 s
+"""What a gateway makes of a rig's input: its end is told, so that the worker computes the last frames and the tail."""
+import unittest
+
+import cluster_world
+import convolvd as c
+from cluster_world import CHANNELS, GATEWAY_RTP, RATE, TAPS, WORKER
+
+
+class Input(cluster_world.Cluster):
+    def send(self, *arguments):
+        """A rig's input of 1.5 s, through a gateway that stops then. Returns the rig's ledger and LOG's records."""
+        port = c.free_port()
+        self.server()
+        gateway = self.start("gateway", GATEWAY_RTP, port=port)
+        self.start("a", WORKER, sample_format="f32be")
+        gateway.wait_said("owns the raw")
+        ledger = c.rig(self.folder.name, port, "--format", "f32be", "--rate", RATE, "--channels", CHANNELS, "--signal", "noise",
+                       "--frames", 30001, *arguments)
+        c.wait_for(lambda: gateway.stream("rig")["frames_in"]["received"] == ledger["frames"], "the rig's frames")
+        return ledger, self.end_of_input()
+
+    def test_the_end_of_the_input_is_told(self):
+        ledger, log = self.send()
+        self.assertEqual(log[-1].next, ledger["frames"] + TAPS - 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
