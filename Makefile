@@ -153,6 +153,7 @@ help:
 
 #: make                  build the daemon, the tools and the client library
 #: make demo             install what is missing, build, show real work, end by itself
+#: make demo-cluster     the same with a NATS server, a gateway and two workers, one of which is killed
 #:   DEMO_WEB=1          then the live page: its address, and pictures of it in build/
 #: make check            install what is missing, build, pass every test, plain and sanitized
 #: make check-long       the tests that take too long for every change
@@ -388,7 +389,7 @@ $(BUILD)/fuzz/fuzz_web $(BUILD)/tests/replay_web: | $(BUILD)/libweb.a
 
 # ---- bench and demo ---------------------------------------------------------------------
 
-.PHONY: bench benches demo
+.PHONY: bench benches demo demo-cluster
 bench:
 	+@$(MAKE) --no-print-directory deps PACKAGES_TEST="$(PACKAGES_BENCH)"
 	+@$(MAKE) --no-print-directory -j$(JOBS) all benches $(JACK_CLIENT) $(BUILD)/convolvd-test
@@ -471,6 +472,11 @@ demo:
 	+@$(MAKE) --no-print-directory deps PACKAGES_TEST="python3-numpy jackd2 $(if $(DEMO_WEB),$(PACKAGES_BROWSER))"
 	+@$(MAKE) --no-print-directory -j$(JOBS) all $(JACK_CLIENT)
 	@DEMO_WEB=$(DEMO_WEB) $(PYTHON) clients/demo.py $(BUILD)
+
+demo-cluster:
+	+@$(MAKE) --no-print-directory deps PACKAGES_TEST="python3-numpy nats-server"
+	+@$(MAKE) --no-print-directory -j$(JOBS) all
+	@$(PYTHON) clients/demo_cluster.py $(BUILD)
 
 # ---- gates ------------------------------------------------------------------------------
 
