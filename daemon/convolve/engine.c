@@ -532,16 +532,6 @@ uint32_t engine_in_flight(const struct engine *engine)
 
 /* ---- faults and figures ------------------------------------------------------------------ */
 
-int engine_reset(struct engine *engine, struct problem *problem)
-{
-    pthread_mutex_lock(&engine->planner.workers);
-    int error = engine_check_works(engine, problem);
-    if (error == 0)
-        error = engine_request(engine, REQUEST_RESET, problem);
-    pthread_mutex_unlock(&engine->planner.workers);
-    return error;
-}
-
 int engine_check_guards(struct engine *engine, struct problem *problem)
 {
     struct arena *arenas[DEVICE_ARENAS];

@@ -112,7 +112,7 @@ void engine_ring_close(struct engine *engine,
  * Results of one stream as the input of another on the same device: the frames at `samples`, which
  * lie in a completed batch that is not yet released, go to ring positions [position, position +
  * frames) inside the device, ahead of every batch submitted from now on. Bytes and presence are
- * in the ring's own memory already (for other devices, and for this one after a reset); batches
+ * in the ring's own memory already (for the device that takes over, should this one fail); batches
  * need not count them as fresh any more. [changed_from, position) has become absent, or was told
  * before. False when the samples are not this engine's or too many feeds wait: tell them as fresh.
  * LOOP.
@@ -156,12 +156,7 @@ bool engine_batch_holds(const struct engine *engine, const struct plan *a, const
 uint32_t engine_batch_room(const struct engine *engine, const struct batch *batch,
                            const struct plan *plan);
 
-/* ---- faults and tests -------------------------------------------------------------------- */
-
-/* Destroys and rebuilds context, queues, programs and buffers between batches; spectra are uploaded
- * again from their host copies, delay lines are rebuilt from the rings. Nothing may be in flight.
- * WORKER. */
-int engine_reset(struct engine *engine, struct problem *problem);
+/* ---- tests and figures -------------------------------------------------------------------- */
 
 /* Checks every guard zone (options.guards). Returns 0, or ERROR_DEVICE naming the first one hit.
  * WORKER; idle. */

@@ -51,7 +51,7 @@ bool feeds_add(struct feeds *feeds, struct ring *ring, uint64_t changed_from, ui
 /* Device thread: enqueues all copies that wait on compute[0], and sets *any if there were some;
  * CL_SUCCESS or the driver's answer. */
 cl_int feeds_launch(struct feeds *feeds, bool *any);
-/* Device thread: forgets them, after a reset has put the rings' own memory on the device. */
+/* Forgets them. The threads of the engine have ended. */
 void feeds_drop(struct feeds *feeds);
 
 #endif

@@ -26,7 +26,7 @@ enum { BATCHES_MAX = 16, LOSS_DETAIL = 160 };
 /* An abandoned engine: in use, being closed, closed but for its object. */
 enum { RECLAIM_NOT_YET, RECLAIM_BEGUN, RECLAIM_DONE };
 
-enum request_kind { REQUEST_NONE, REQUEST_RUN, REQUEST_RESET, REQUEST_FEEDS };
+enum request_kind { REQUEST_NONE, REQUEST_RUN, REQUEST_FEEDS };
 
 struct engine {
     /* immutable while open; device.h and planner.h say who may touch what is inside */

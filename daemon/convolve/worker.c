@@ -373,18 +373,6 @@ static void drain(struct engine *engine)
     }
 }
 
-/* Context, queues, programs and buffers go and come back; spectra and rings are copied from host
- * memory. */
-static int reset(struct engine *engine)
-{
-    const int error = device_reset(&engine->device, &engine->request_problem);
-    feeds_drop(&engine->feeds);
-    for (int i = 0; i < PLANS_MAX; i++)
-        if (engine->planner.plans[i] != NULL)
-            engine->planner.plans[i]->cache.valid = false;
-    return error;
-}
-
 static void take_request(struct engine *engine)
 {
     pthread_mutex_lock(&engine->request_mutex);
@@ -397,10 +385,6 @@ static void take_request(struct engine *engine)
         break;
     case REQUEST_RUN:
         launch(engine, &engine->slots[engine->slot_count]);
-        break;
-    case REQUEST_RESET:
-        assert(engine->running_count == 0);
-        request_finish(engine, reset(engine));
         break;
     case REQUEST_FEEDS:
         if (feeds_launch(&engine->feeds, &engine->copies_ahead) == CL_SUCCESS) {

@@ -170,13 +170,6 @@ void device_close(struct device *device)
     free(device->cache_dir);
 }
 
-int device_reset(struct device *device, struct problem *problem)
-{
-    release(device);
-    int error = create(device, problem);
-    return error < 0 ? error : kernel_cache_rebuild(&device->kernels, problem);
-}
-
 /* ---- enqueueing -------------------------------------------------------------------------- */
 
 void device_finish(struct device *device)

@@ -2,10 +2,9 @@
  * A device: the OpenCL objects that one engine computes with, and the memory that host and kernels
  * share. It owns the context, the queues, the arenas and the built kernels.
  *
- * Everything that OpenCL holds is a copy of host memory, so device_reset can destroy all of it
- * between two batches and build it again. Where host and device share their memory an arena is the
- * device's buffer; elsewhere the device has a mirror of each arena, and whoever writes the host's
- * side copies it.
+ * Everything that OpenCL holds is a copy of host memory. Where host and device share their memory
+ * an arena is the device's buffer; elsewhere the device has a mirror of each arena, and whoever
+ * writes the host's side copies it.
  *
  * One thread, the engine's device thread, enqueues on `compute`, `in`, `out` and `rows`. Workers
  * enqueue on `upload`, one at a time.
@@ -29,14 +28,14 @@ struct device {
     struct device_traits traits;
     char *kernels_dir, *cache_dir; /* NULL: the embedded kernels; no cache of binaries */
 
-    /* arenas have a mutex each; a reset replaces the device's side */
+    /* arenas have a mutex each */
     struct arena input;    /* rings: samples and presence bits */
     struct arena spectrum; /* filter spectra, twiddles and other tables of plans */
     struct arena state;    /* delay lines, tails and scratch */
     struct arena output;   /* samples and reports of batches */
     struct arena table;    /* rows of launches */
 
-    /* workers, one at a time; the device thread while a worker waits for its reset */
+    /* workers, one at a time */
     cl_context context;
     /* kernels, and the copies of small batches */
     cl_command_queue compute[DEVICE_QUEUES];
@@ -61,10 +60,6 @@ int device_open(struct device *device, const struct device_options *options,
                 struct problem *problem);
 /* Whatever has been opened; no thread may use it. */
 void device_close(struct device *device);
-
-/* Destroys and builds again everything that OpenCL holds; nothing may be in flight. On error only
- * device_reset and device_close may follow. */
-int device_reset(struct device *device, struct problem *problem);
 
 /* The arenas: array[DEVICE_ARENAS] is filled. */
 void device_arenas(struct device *device, struct arena **array);

@@ -119,15 +119,6 @@ void kernel_cache_release(struct kernel_cache *cache)
         kernel_release(&cache->entries[i]);
 }
 
-int kernel_cache_rebuild(struct kernel_cache *cache, struct problem *problem)
-{
-    int error = 0;
-    for (int i = 0; i < KERNELS_MAX && error == 0; i++)
-        if (cache->entries[i].users > 0)
-            error = kernel_build(cache, &cache->entries[i], problem);
-    return error;
-}
-
 void kernel_cache_close(struct kernel_cache *cache)
 {
     for (int i = 0; i < KERNELS_MAX; i++)

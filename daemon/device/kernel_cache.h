@@ -38,8 +38,6 @@ void kernel_cache_put(struct kernel *kernel); /* NULL is fine */
 
 /* Releases all OpenCL objects; the entries keep their names. */
 void kernel_cache_release(struct kernel_cache *cache);
-/* Builds the kernels that plans use again, for the target's new context. */
-int kernel_cache_rebuild(struct kernel_cache *cache, struct problem *problem);
 /* Releases everything and empties the cache. */
 void kernel_cache_close(struct kernel_cache *cache);
 

@@ -106,8 +106,9 @@ struct test_run {
 struct run_options {
     uint32_t blocks; /* per item; 0: random splits from seed */
     uint64_t seed;
-    uint64_t ring_offset;        /* ring position of frame 0 */
-    bool reset;                  /* engine_reset before the second batch and each 16th after it */
+    uint64_t ring_offset; /* ring position of frame 0 */
+    bool moves; /* before the second batch and each 16th after it, an equal plan that has not seen
+                   the blocks before goes on, as where a device takes over */
     struct test_plan *neighbour; /* its plan shares every batch, on a stream of its own */
     const struct test_signal *neighbour_signal;
 };

@@ -121,7 +121,7 @@ static void same_bits_whatever_the_neighbours(void **state)
     }
 }
 
-static void same_bits_after_the_device_is_rebuilt(void **state)
+static void same_bits_from_two_equal_plans_by_turns(void **state)
 {
     (void)state;
     for (int i = 0; i < PLANS; i++) {
@@ -132,11 +132,11 @@ static void same_bits_after_the_device_is_rebuilt(void **state)
         prepare(&plan, signal, i);
         const uint32_t floats = plan_info(plan.plan)->output_floats;
         struct test_run whole = run_plan(engine, &plan, signal, &(struct run_options){.blocks = 4});
-        struct test_run rebuilt =
-            run_plan(engine, &plan, signal, &(struct run_options){.blocks = 4, .reset = true});
-        expect_same("device rebuilt between batches", i, &whole, &rebuilt, floats);
+        struct test_run moved =
+            run_plan(engine, &plan, signal, &(struct run_options){.blocks = 4, .moves = true});
+        expect_same("two equal plans by turns", i, &whole, &moved, floats);
         test_run_free(&whole);
-        test_run_free(&rebuilt);
+        test_run_free(&moved);
         test_plan_free(&plan);
         signal_free(signal);
     }
@@ -578,7 +578,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_whatever_the_batches),
         cmocka_unit_test(same_bits_whatever_the_neighbours),
-        cmocka_unit_test(same_bits_after_the_device_is_rebuilt),
+        cmocka_unit_test(same_bits_from_two_equal_plans_by_turns),
         cmocka_unit_test(blocks_in_any_order),
         cmocka_unit_test(partial_block_then_whole),
         cmocka_unit_test(two_epochs_in_one_batch),

@@ -111,13 +111,13 @@ static void as_defined_whatever_the_items(void **state)
             run_plan(engine, &plan, signal,
                      &(struct run_options){.seed = 9, .ring_offset = UINT64_C(0xFFFFFF00)});
         expect_same("random items, another place in the ring", i, &ones, &random, floats);
-        struct test_run reset =
-            run_plan(engine, &plan, signal, &(struct run_options){.seed = 4, .reset = true});
-        expect_same("the device reset again and again", i, &ones, &reset, floats);
+        struct test_run moved =
+            run_plan(engine, &plan, signal, &(struct run_options){.seed = 4, .moves = true});
+        expect_same("two equal plans by turns", i, &ones, &moved, floats);
         test_run_free(&ones);
         test_run_free(&most);
         test_run_free(&random);
-        test_run_free(&reset);
+        test_run_free(&moved);
         test_plan_free(&plan);
         signal_free(signal);
     }
