@@ -7,7 +7,6 @@
 #include "stream/epochs.h"
 #include "stream/gaps.h"
 #include "stream/input_ring.h"
-#include "stream/ports.h"
 #include "stream/presence.h"
 #include "stream/ring_size.h"
 #include "stream/state.h"
@@ -135,9 +134,9 @@ static void flag_reach(struct stream *s, struct epoch *e, uint64_t at, uint32_t 
  * new plan. Nothing is in flight. */
 static void forget(struct stream *s, struct epoch *e, uint64_t at)
 {
-    struct epoch *behind = ports_raw_behind(s);
-    if (behind != NULL) /* what is present of it is still to be handed on */
-        gaps_hand_on_now(s, behind, behind->head);
+    if (s->has_raw) /* while it is present; change_follow has waited until that is less than a block
+                     */
+        gaps_hand_on_now(s, e, at < e->head ? at : e->head);
     uint64_t until = e->base + (s->next.how == CHANGE_CLEAR ? at : 0);
     uint64_t from = until - s->history - s->hop;
     if (s->cleared_until > s->ring->frames && from < s->cleared_until - s->ring->frames)
@@ -206,7 +205,7 @@ enum change_phase change_follow(struct stream *s, struct epoch *e, uint64_t *unt
                                                                           : CHANGE_NONE;
     }
     if (!s->change_begun) {
-        if (s->change_forgets && s->flight_first != s->flight_next)
+        if (s->change_forgets && (s->flight_first != s->flight_next || gaps_raw_is_due(s)))
             return CHANGE_WAITING;
         begin(s, e, e->submitted > at ? e->submitted : at, of_epoch);
     }

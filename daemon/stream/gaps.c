@@ -37,9 +37,9 @@ static void flag_raw(struct stream *s, struct epoch *e, uint64_t from, uint64_t 
 {
     if (!s->has_raw)
         return;
-    if (s->raw_invalid.count == RANGES_MAX)
+    if (raw_invalid_of(s, e)->count == RANGES_MAX)
         gaps_hand_on_now(s, e, from);
-    ranges_add(&s->raw_invalid, from, until, cause);
+    ranges_add(raw_invalid_of(s, e), from, until, cause);
 }
 
 /* Counts missing frames [from, until) of one cause and flags what they reach. */
@@ -112,32 +112,6 @@ static void count_gap(struct stream *s, struct epoch *e, uint64_t from, uint64_t
     }
 }
 
-/* Repeats the first `pattern` of `bytes` bytes at `to`: each copy doubles what is there. */
-static void repeat(uint8_t *to, uint64_t pattern, uint64_t bytes)
-{
-    for (uint64_t done = pattern; done < bytes; done *= 2)
-        memcpy(to + done, to, done < bytes - done ? done : bytes - done);
-}
-
-/* Writes the wire's code of zero into absent frames: what the raw ports get. Everybody else reads
- * absent frames as zero by their presence bits, so without such a port there is nothing to do. */
-static void write_silence(struct stream *s, uint64_t position, uint64_t frames)
-{
-    const struct sample_format *format = &s->options.format;
-    const uint64_t frame_bytes = s->ring->frame_bytes, slots = s->ring->frames;
-    if (!s->has_raw)
-        return;
-    while (frames > 0) {
-        const uint64_t slot = position & (slots - 1);
-        const uint64_t run = frames < slots - slot ? frames : slots - slot;
-        uint8_t *to = s->ring->bytes + slot * frame_bytes;
-        sample_encode(format, 0.0, to);
-        repeat(to, format->bytes, run * frame_bytes);
-        position += run;
-        frames -= run;
-    }
-}
-
 static void give_up_oldest(struct stream *s, struct epoch *e)
 {
     struct hole *hole = oldest(s);
@@ -145,8 +119,6 @@ static void give_up_oldest(struct stream *s, struct epoch *e)
     uint64_t position = e->base + (hole->from > e->settled ? hole->from : e->settled);
     while ((position = presence_find(s, position, until, false)) < until) {
         uint64_t end = presence_find(s, position, until, true);
-        if (!e->ended) /* else when it is handed on */
-            write_silence(s, position, end - position);
         count_gap(s, e, position - e->base, end - e->base);
         if (end > e->absent_until)
             e->absent_until = end;
@@ -178,20 +150,38 @@ void gaps_give_up_until(struct stream *s, struct epoch *e, uint64_t frame)
 
 void gaps_give_up_due(struct stream *s, struct epoch *e, int64_t now_ns)
 {
-    const uint64_t turn = GAPS_TURN_BYTES / s->ring->frame_bytes;
-    uint64_t left = !s->has_raw ? UINT64_MAX : turn > 0 ? turn : 1;
     const struct hole *hole;
-    while (left > 0 && (hole = oldest(s)) != NULL &&
-           now_ns - hole->seen_ns >= s->options.reorder_ns) {
-        const uint64_t frames = hole->until - hole->from < left ? hole->until - hole->from : left;
-        left -= frames;
-        gaps_give_up_until(s, e, hole->from + frames);
+    while ((hole = oldest(s)) != NULL && now_ns - hole->seen_ns >= s->options.reorder_ns)
+        gaps_give_up_until(s, e, hole->until);
+}
+
+/* ---- raw input ------------------------------------------------------------------------------- */
+
+/* Repeats the first `pattern` of `bytes` bytes at `to`: each copy doubles what is there. */
+static void repeat(uint8_t *to, uint64_t pattern, uint64_t bytes)
+{
+    for (uint64_t done = pattern; done < bytes; done *= 2)
+        memcpy(to + done, to, done < bytes - done ? done : bytes - done);
+}
+
+/* Writes the wire's code of zero into absent frames: what the raw ports get. Everybody else reads
+ * absent frames as zero by their presence bits. */
+static void write_silence(struct stream *s, uint64_t position, uint64_t frames)
+{
+    const struct sample_format *format = &s->options.format;
+    const uint64_t frame_bytes = s->ring->frame_bytes, slots = s->ring->frames;
+    while (frames > 0) {
+        const uint64_t slot = position & (slots - 1);
+        const uint64_t run = frames < slots - slot ? frames : slots - slot;
+        uint8_t *to = s->ring->bytes + slot * frame_bytes;
+        sample_encode(format, 0.0, to);
+        repeat(to, format->bytes, run * frame_bytes);
+        position += run;
+        frames -= run;
     }
 }
 
-/* ---- raw input of ended epochs --------------------------------------------------------------- */
-
-/* The epoch has ended and is the oldest that is behind. */
+/* All raw input of the epochs before is handed on. */
 static void hand_on(struct stream *s, struct epoch *e, uint64_t until)
 {
     const uint64_t end = e->base + until;
@@ -204,21 +194,81 @@ static void hand_on(struct stream *s, struct epoch *e, uint64_t until)
     ports_put_raw(s, e, until);
 }
 
-void gaps_hand_on_ended(struct stream *s)
+/* What one call hands on. */
+static uint64_t frames_of_turn(const struct stream *s)
 {
     const uint64_t turn = GAPS_TURN_BYTES / s->ring->frame_bytes;
-    uint64_t left = turn > 0 ? turn : 1;
+    return turn > 0 ? turn : 1;
+}
+
+/* The first frame of the epoch that raw ports cannot have yet. */
+static uint64_t raw_end(const struct epoch *e)
+{
+    return e->ended ? e->head : e->settled;
+}
+
+/* Whether raw input of the epoch is due: an open one gives it a block at a time, or when the stream
+ * is idle. */
+static bool raw_is_due(const struct stream *s, const struct epoch *e)
+{
+    if (e->ended)
+        return e->raw_delivered < e->head;
+    return e->settled - e->raw_delivered >= s->hop || e->raw_delivered < e->flush_until;
+}
+
+static struct epoch *raw_due(const struct stream *s)
+{
+    for (uint64_t i = s->epoch_first; s->has_raw && i < s->epoch_next; i++) {
+        struct epoch *e = epoch_at((struct stream *)s, i);
+        if (raw_is_due(s, e))
+            return e;
+    }
+    return NULL;
+}
+
+bool gaps_raw_is_due(const struct stream *s)
+{
+    return raw_due(s) != NULL;
+}
+
+void gaps_hand_on(struct stream *s)
+{
+    uint64_t left = frames_of_turn(s);
     struct epoch *e;
-    while (left > 0 && (e = ports_raw_behind(s)) != NULL) {
-        const uint64_t behind = e->head - e->raw_delivered, frames = behind < left ? behind : left;
+    while (left > 0 && (e = raw_due(s)) != NULL) {
+        const uint64_t behind = raw_end(e) - e->raw_delivered;
+        const uint64_t frames = behind < left ? behind : left;
         hand_on(s, e, e->raw_delivered + frames);
         left -= frames;
     }
-    if (ports_raw_behind(s) != NULL)
-        return;
-    if ((e = epoch_open(s)) != NULL)
-        ports_put_raw(s, e, e->settled);
     epochs_retire(s);
+}
+
+/* Where raw input of the epoch has to be handed on up to, so that none below `position` is left. */
+static uint64_t raw_below(const struct epoch *e, uint64_t position)
+{
+    const uint64_t frame = position > e->base ? position - e->base : 0, end = raw_end(e);
+    const uint64_t until = frame < end ? frame : end;
+    return until > e->raw_delivered ? until : e->raw_delivered;
+}
+
+bool gaps_hand_on_below(struct stream *s, uint64_t position)
+{
+    uint64_t frames = 0;
+    for (uint64_t i = s->epoch_first; s->has_raw && i < s->epoch_next; i++) {
+        const struct epoch *e = epoch_at(s, i);
+        frames += raw_below(e, position) - e->raw_delivered;
+    }
+    if (frames > frames_of_turn(s))
+        return false;
+    for (uint64_t i = s->epoch_first; frames > 0 && i < s->epoch_next; i++) {
+        struct epoch *e = epoch_at(s, i);
+        const uint64_t until = raw_below(e, position);
+        frames -= until - e->raw_delivered;
+        if (until > e->raw_delivered)
+            hand_on(s, e, until);
+    }
+    return true;
 }
 
 void gaps_hand_on_now(struct stream *s, struct epoch *e, uint64_t until)
@@ -226,10 +276,7 @@ void gaps_hand_on_now(struct stream *s, struct epoch *e, uint64_t until)
     struct epoch *behind;
     while ((behind = ports_raw_behind(s)) != NULL && behind != e)
         hand_on(s, behind, behind->head);
-    if (e->ended)
-        hand_on(s, e, until);
-    else
-        ports_put_raw(s, e, until);
+    hand_on(s, e, until);
 }
 
 /* ---- settling ------------------------------------------------------------------------------ */
@@ -257,11 +304,13 @@ void gaps_settle(struct stream *s, struct epoch *e)
     }
     if (settled > e->settled) {
         uint64_t from = e->settled;
+        /* What is left over from before is for the ticks, however many packets come meanwhile. */
+        const bool level = s->has_raw && from - e->raw_delivered < frames_of_turn(s);
         e->settled = settled;
         if (from / s->hop != settled / s->hop)
             note_ready(s, e, from, settled, clock_monotonic_ns());
-        if (s->has_raw && !e->ended && settled - e->raw_delivered >= s->hop)
-            ports_put_raw(s, e, settled);
+        if (level && !e->ended && raw_due(s) == e)
+            gaps_hand_on(s);
     }
 }
 
@@ -279,9 +328,10 @@ void gaps_mark_late(struct stream *s, struct epoch *e, uint64_t from, uint64_t u
         s->stats.gap[INVALID_LATE] += b - a;
         if (b + s->taps_longest - 1 > e->delivered)
             ranges_add(&e->invalid, a, b + s->taps_longest - 1, INVALID_LATE);
-        if (s->has_raw && b > e->raw_delivered && s->raw_invalid.count + 3 <= RANGES_MAX) {
-            ranges_remove(&s->raw_invalid, a, b, INVALID_NETWORK);
-            ranges_add(&s->raw_invalid, a, b, INVALID_LATE);
+        struct ranges *raw = raw_invalid_of(s, e);
+        if (s->has_raw && b > e->raw_delivered && raw->count + 3 <= RANGES_MAX) {
+            ranges_remove(raw, a, b, INVALID_NETWORK);
+            ranges_add(raw, a, b, INVALID_LATE);
         }
         struct gap right = {gap->epoch, b, gap->until};
         gap->until = a;

@@ -11,6 +11,7 @@
 #ifndef CONVOLVD_STREAM_GAPS_H
 #define CONVOLVD_STREAM_GAPS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct epoch;
@@ -26,18 +27,21 @@ void gaps_open(struct stream *stream, struct epoch *e, uint64_t from, uint64_t u
                int64_t seen_ns);
 
 /* Gives up the holes seen so long ago that their frames are not awaited any more at `now_ns`, and
- * settles. Where raw ports get silence for them, one call writes and hands on at most
- * GAPS_TURN_BYTES; the rest is due at once. */
-enum { GAPS_TURN_BYTES = 1 << 20 };
+ * settles. */
 void gaps_give_up_due(struct stream *stream, struct epoch *e, int64_t now_ns);
 /* Gives up every hole, and settles. Raw input of an epoch that has ended is not handed on. */
 void gaps_give_up_all(struct stream *stream, struct epoch *e);
 
-/* Hands on raw input of epochs that have ended (ports_raw_behind), at most GAPS_TURN_BYTES, with
- * silence where frames are missing; then what the newest epoch has. */
-void gaps_hand_on_ended(struct stream *stream);
-/* Hands on raw input of the epoch up to `until`, and all of those before it, however long that
- * takes: there is no room for it any more. */
+enum { GAPS_TURN_BYTES = 1 << 20 };
+/* Raw ports get what is settled, with silence where frames are missing, one epoch after the other:
+ * gaps_hand_on gives them at most GAPS_TURN_BYTES of what is due. */
+bool gaps_raw_is_due(const struct stream *stream);
+void gaps_hand_on(struct stream *stream);
+/* Hands on what is settled below the ring position, so that its slots may be taken. False: that is
+ * more than GAPS_TURN_BYTES, and nothing is handed on. */
+bool gaps_hand_on_below(struct stream *stream, uint64_t position);
+/* Hands on raw input of the epoch up to `until`, which is settled, and all of those before it,
+ * however long that takes: for callers that cannot wait. */
 void gaps_hand_on_now(struct stream *stream, struct epoch *e, uint64_t until);
 
 /* Gives up what is missing below `frame`, before the ring forgets that it is missing, and settles.

@@ -27,7 +27,7 @@ static void end_epoch(struct stream *s, struct epoch *e, int64_t now_ns)
     e->ended = true;
     gaps_give_up_all(s, e);
     if (ports_raw_behind(s) == e) /* else after the one before it: stream_tick */
-        gaps_hand_on_ended(s);
+        gaps_hand_on(s);
     uint64_t tail = s->options.tail && e->head > 0 ? s->taps_longest - 1 : 0;
     e->output_end = e->head + tail;
     ranges_add(&e->invalid, e->head, e->head + s->taps_longest - 1, INVALID_TAIL);
@@ -62,19 +62,23 @@ static bool count_is_no_clock(const struct stream *s, const struct packet *packe
     return (off_ns < 0 ? -off_ns : off_ns) > 4 * clock_line_error_ns(&s->line) + CLOCK_BREAK_NS;
 }
 
+/* In the lists of epochs. */
+static bool has_room_for_epoch(const struct stream *s)
+{
+    const struct epoch *behind = ports_raw_behind(s);
+    return s->epoch_next - s->epoch_first < EPOCHS_MAX &&
+           (behind == NULL || s->stats.epochs - behind->number < RAW_EPOCHS_MAX);
+}
+
 /* Begins an epoch with this packet; may add PACKET_DISCONTINUITY to its flags. NULL when the ring
  * or the list of epochs has no room. */
 static struct epoch *begin_epoch(struct stream *s, struct packet *packet)
 {
-    if (s->epoch_next - s->epoch_first == EPOCHS_MAX)
+    if (!has_room_for_epoch(s))
         return NULL;
     uint64_t base = epochs_next_base(s);
     if (!room_make(s, base + packet->frames))
         return NULL;
-    struct epoch *behind = ports_raw_behind(s);
-    if (behind != NULL && behind != epoch_newest(s))
-        gaps_hand_on_now(s, behind, behind->head);
-    s->raw_behind = s->raw_invalid;
     if (count_is_no_clock(s, packet))
         packet->flags |= PACKET_DISCONTINUITY;
     uint64_t timeline_base = epochs_next_timeline(s, packet);
@@ -98,7 +102,7 @@ static struct epoch *begin_epoch(struct stream *s, struct packet *packet)
     presence_clear_until(s, base);
     ranges_add(&e->invalid, 0, s->taps_longest - 1, INVALID_SETTLING);
     s->hole_first = s->hole_next;
-    s->raw_invalid.count = s->lost_upstream.count = 0;
+    raw_invalid_of(s, e)->count = s->lost_upstream.count = 0;
     /* What was dropped before belongs to no gap of this epoch. */
     s->socket_debt = s->overload_debt = s->capture_debt = 0;
     s->begin_flags = 0;
@@ -193,7 +197,7 @@ static uint64_t write_frames(struct stream *s, struct epoch *e, const struct pac
  * by the reach of the taps, for its raw input as they are. */
 static void inherit_ranges(struct stream *s, struct epoch *e, const struct packet *packet)
 {
-    if (s->has_raw && s->raw_invalid.count + packet->invalid_count > RANGES_MAX)
+    if (s->has_raw && raw_invalid_of(s, e)->count + packet->invalid_count > RANGES_MAX)
         gaps_hand_on_now(s, e, e->settled);
     for (uint32_t i = 0; i < packet->invalid_count; i++) {
         const struct invalid_range *range = &packet->invalid[i];
@@ -203,7 +207,7 @@ static void inherit_ranges(struct stream *s, struct epoch *e, const struct packe
         const uint64_t until = range->until - e->source_origin;
         ranges_add(&e->invalid, from, until + s->taps_longest - 1, range->cause);
         if (s->has_raw && until > e->raw_delivered)
-            ranges_add(&s->raw_invalid, from, until, range->cause);
+            ranges_add(raw_invalid_of(s, e), from, until, range->cause);
     }
 }
 
@@ -349,7 +353,7 @@ uint64_t stream_room(const struct stream *s)
 {
     const struct epoch *e = epoch_open((struct stream *)s);
     /* Without an open epoch the next packet begins one, behind its history of zeros. */
-    if (e == NULL && s->epoch_next - s->epoch_first == EPOCHS_MAX)
+    if (e == NULL && !has_room_for_epoch(s))
         return 0;
     uint64_t next = e != NULL ? e->base + e->head : epochs_next_base(s);
     uint64_t limit = epochs_low(s) + s->ring->frames;
@@ -416,8 +420,8 @@ void stream_lost(struct stream *s, uint64_t frames, enum invalid_cause cause)
 void stream_tick(struct stream *s, int64_t now_ns)
 {
     struct epoch *e = epoch_open(s);
-    if (ports_raw_behind(s) != NULL) {
-        gaps_hand_on_ended(s);
+    if (gaps_raw_is_due(s)) {
+        gaps_hand_on(s);
         return;
     }
     if (e == NULL)
@@ -428,9 +432,10 @@ void stream_tick(struct stream *s, int64_t now_ns)
                 e->flush_until < e->head && gaps_oldest(s) == NULL &&
                 now_ns - s->last_receive_ns >= s->options.idle_flush_ns;
     if (idle) {
+        const bool left_over = gaps_raw_is_due(s);
         e->flush_until = e->head;
-        if (s->has_raw)
-            ports_put_raw(s, e, e->head);
+        if (!left_over)
+            gaps_hand_on(s);
         if (e->head % s->hop != 0)
             block_times_of(s, e, e->head / s->hop)->ready_ns = now_ns;
     }
@@ -439,7 +444,7 @@ void stream_tick(struct stream *s, int64_t now_ns)
 int64_t stream_next_tick_ns(const struct stream *s)
 {
     const struct epoch *e = epoch_open((struct stream *)s);
-    if (ports_raw_behind(s) != NULL)
+    if (gaps_raw_is_due(s))
         return 1; /* at once */
     if (e == NULL)
         return INT64_MAX;

@@ -122,11 +122,8 @@ static uint64_t absent_runs(const struct stream *s, const struct epoch *e, uint6
 
 void ports_put_raw(struct stream *s, struct epoch *e, uint64_t until)
 {
-    assert(e != NULL);
-    struct epoch *behind = ports_raw_behind(s);
-    struct ranges *invalid = e == epoch_newest(s) ? &s->raw_invalid : &s->raw_behind;
-    if (behind != NULL && behind != e)
-        return;
+    struct ranges *invalid = raw_invalid_of(s, e);
+    assert(ports_raw_behind(s) == NULL || ports_raw_behind(s) == e);
     while (e->raw_delivered < until) {
         uint64_t slot = (e->base + e->raw_delivered) & (s->ring->frames - 1);
         uint64_t frames = until - e->raw_delivered;

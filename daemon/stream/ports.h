@@ -27,10 +27,10 @@ uint64_t ports_room(const struct stream *stream);
 uint64_t ports_raw_room(const struct stream *stream, uint64_t waiting);
 
 /* The oldest epoch that has ended while its raw input is not handed on whole; NULL: none. At most
- * this one and the newest epoch are behind (ingest.c, begin_epoch). */
+ * RAW_EPOCHS_MAX are behind (ingest.c, begin_epoch). */
 struct epoch *ports_raw_behind(const struct stream *stream);
 /* Hands raw input [e->raw_delivered, until) to the raw ports; every frame is present or given up,
- * and written. Nothing while an epoch before it is behind: it follows that one. */
+ * and written. No epoch before it is behind. */
 void ports_put_raw(struct stream *stream, struct epoch *e, uint64_t until);
 
 /* Turns a range at the input's rate into kept frames; false when it holds none. */

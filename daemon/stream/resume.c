@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "stream/gaps.h"
 #include "stream/ports.h"
 #include "stream/presence.h"
 #include "stream/ring_size.h"
@@ -62,7 +63,7 @@ static bool same_plan(const struct plan_pin *a, const struct plan_pin *b)
 
 bool stream_quiet(const struct stream *s)
 {
-    if (s->flight_first != s->flight_next || ports_raw_behind(s) != NULL)
+    if (s->flight_first != s->flight_next || gaps_raw_is_due(s))
         return false;
     for (uint64_t i = s->epoch_first; i < s->epoch_next; i++) {
         const struct epoch *e = epoch_at((struct stream *)s, i);
@@ -100,7 +101,7 @@ static void take_epoch(const struct stream *s, const struct epoch *e, struct str
         .clock = (uint32_t)e->clock,
     };
     state->invalid = e->invalid;
-    state->raw_invalid = s->raw_invalid;
+    state->raw_invalid = *raw_invalid_of((struct stream *)s, e);
     for (uint32_t i = 0; i < s->sheds.count; i++)
         if (s->sheds.runs[i].epoch == e->number)
             state->sheds[state->shed_count++] = s->sheds.runs[i].range;
@@ -302,7 +303,7 @@ static void resume_epoch(struct stream *s, const struct stream_state *state, int
         .clock = (enum clock_source)was->clock,
     };
     s->nonfinite_until = was->nonfinite_until > 0 ? base + was->nonfinite_until : 0;
-    s->raw_invalid = state->raw_invalid;
+    *raw_invalid_of(s, e) = state->raw_invalid;
     for (uint32_t i = 0; i < state->shed_count; i++)
         sheds_add(&s->sheds, was->number, state->sheds[i]);
     for (uint32_t i = 0; i < state->gap_count; i++)

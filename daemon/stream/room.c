@@ -25,8 +25,6 @@ static void shed_blocks(struct stream *s, struct epoch *e, uint64_t until)
     if (e->ended)
         return;
     gaps_give_up_until(s, e, until);
-    if (s->has_raw) /* before their slots are taken */
-        ports_put_raw(s, e, e->settled);
 }
 
 bool room_make(struct stream *s, uint64_t until)
@@ -36,12 +34,11 @@ bool room_make(struct stream *s, uint64_t until)
         return true;
     if (!s->options.live || until > s->cleared_until + s->ring->frames)
         return false;
-    struct epoch *behind = ports_raw_behind(s);
-    if (behind != NULL) { /* it may be all that takes the room */
-        gaps_hand_on_now(s, behind, behind->head);
-        if (epochs_low(s) + s->ring->frames >= until)
-            return true;
-    }
+    /* Raw input may be all that takes the room. */
+    if (!gaps_hand_on_below(s, until - s->ring->frames))
+        return false;
+    if (epochs_low(s) + s->ring->frames >= until)
+        return true;
     /* Shed until half the ring is free of received frames, so that the latency recovers as well; a
      * gap that has to fit makes no more room than it needs. */
     uint64_t target = until - s->ring->frames;
@@ -61,6 +58,7 @@ bool room_make(struct stream *s, uint64_t until)
         if (!e->ended || e->submitted < e->output_end)
             break;
     }
+    gaps_hand_on_below(s, until - s->ring->frames);
     ports_put_ends(s);
     epochs_retire(s);
     /* What is in flight still reads its part of the ring. */

@@ -35,6 +35,7 @@ enum {
     RESULT_RANGES_MAX = 32, /* invalid ranges of one result */
     EGRESS_MAX = 1024,      /* blocks delivered between two flushes that are timed */
     GAPS_MAX = 128,         /* newest network gaps, kept because their frames may still come late */
+    RAW_EPOCHS_MAX = 8,     /* whose raw input is not handed on whole; a power of two */
 };
 
 /* A run of missing frames below the newest one: frames [from, until) of the newest epoch. */
@@ -176,10 +177,9 @@ struct stream {
     uint64_t fresh_until;   /* ring positions below were in a batch's fresh frames: the device has
                                them */
 
-    /* gaps.c and ingest.c add: what of the newest epoch's input is invalid and not yet handed to
-     * the raw ports; frames of input, not spread by the taps. raw_behind: the same of the epoch
-     * before it, which has ended and is not handed on whole (gaps_hand_on_ended) */
-    struct ranges raw_invalid, raw_behind;
+    /* gaps.c and ingest.c add: what of an epoch's input is invalid and not yet handed to the raw
+     * ports; frames of input, not spread by the taps. See raw_invalid_of */
+    struct ranges raw_invalid[RAW_EPOCHS_MAX];
 
     /* gaps.c: holes of the newest epoch, oldest first, and frames known to be lost but not yet
      * part of a gap */
@@ -245,6 +245,12 @@ static inline struct epoch *epoch_open(struct stream *s)
 {
     struct epoch *e = epoch_newest(s);
     return e == NULL || e->ended ? NULL : e;
+}
+
+/* Of the newest epoch, or of one whose raw input is not handed on whole. */
+static inline struct ranges *raw_invalid_of(struct stream *s, const struct epoch *e)
+{
+    return &s->raw_invalid[e->number % RAW_EPOCHS_MAX];
 }
 
 static inline struct block_times *block_times_of(struct stream *s, const struct epoch *e,

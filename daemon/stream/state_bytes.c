@@ -459,7 +459,7 @@ static const char *unsound(const struct stream_state *s)
     if (!partial_holds(s) || s->begin_flags & ~begin_flags_all)
         return "what it owes is none";
     if (e->next > e->head + (e->ended ? e->output_end : 0) || e->settled > e->head ||
-        e->raw_next > e->head || e->flush_until > e->head || e->clock >= CLOCK_SOURCES ||
+        e->raw_next > e->settled || e->flush_until > e->head || e->clock >= CLOCK_SOURCES ||
         (e->ended && e->next != e->output_end) || e->timeline_base % s->plan.decimate != 0 ||
         (s->begun && e->number + 1 != s->epochs) || s->change.how > CHANGE_CLEAR ||
         (e->capture_known ? !(e->capture_rate_hz > 0) : e->capture_rate_hz != 0) ||

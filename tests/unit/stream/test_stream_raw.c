@@ -180,7 +180,7 @@ static void test_a_gap_is_written_for_raw_ports_only(void **state)
         put(0, 0, 320, 0, 0);
         put(0, 420, 60, 420, 0);
         world->now_ns += NS_PER_MS;
-        turn(BATCHES);
+        turn(BATCHES), turn(BATCHES), turn(BATCHES);
         uint32_t silent = 0;
         static const uint8_t silence[CHANNELS * sizeof(int16_t)];
         for (uint32_t slot = 0; slot < newest_ring->frames; slot++)
@@ -206,7 +206,7 @@ static void count_handed(void *context, const struct result *result)
 }
 
 /* Beyond the frames that a world knows the samples of. */
-static void put_far(uint64_t first, uint32_t frames)
+static enum verdict put_far(uint64_t first, uint32_t frames)
 {
     const struct packet packet = {
         .first_frame = first,
@@ -215,7 +215,7 @@ static void put_far(uint64_t first, uint32_t frames)
         .receive_ns = world->now_ns,
         .receive_realtime_ns = simulated_realtime_ns(),
     };
-    stream_put(world->stream, &packet);
+    return stream_put(world->stream, &packet);
 }
 
 /* A long gap is handed to raw ports in several turns of the loop, each bounded, one after the other
@@ -237,7 +237,7 @@ static void test_a_long_gap_takes_several_turns(void **state)
         assert_true(stream_next_tick_ns(world->stream) <= world->now_ns);
         const uint64_t before = handed.until;
         stream_tick(world->stream, world->now_ns);
-        assert_true(handed.until > before && handed.until - before <= TURN + 60 + HOP);
+        assert_true(handed.until > before && handed.until - before <= TURN);
         turns++;
     }
     assert_int_equal(turns, GAP / TURN);
@@ -256,29 +256,29 @@ static void test_a_long_gap_takes_several_turns(void **state)
 
 /* What a raw port was handed of each epoch, and in which order. */
 struct handed_epochs {
-    uint64_t until[3], missing[3], ends[3], now; /* frames; now: the epoch of the last */
+    uint64_t until[9], missing[9], ends[9], now; /* frames; now: the epoch of the last */
     uint64_t wrong;                              /* samples that are neither sent nor silence */
 };
 
 static void count_epochs(void *context, const struct result *result)
 {
-    struct handed_epochs *handed = context;
+    struct handed_epochs *epochs = context;
     const uint64_t epoch = result->epoch;
-    assert_true(epoch < 3 && (epoch == handed->now || epoch == handed->now + 1));
-    assert_int_equal(result->first_frame, handed->until[epoch]);
-    assert_int_equal(handed->ends[epoch], 0);
-    handed->now = epoch;
-    handed->until[epoch] += result->frames;
-    handed->ends[epoch] += (result->flags & RESULT_EPOCH_END) != 0;
+    assert_true(epoch < 9 && (epoch == epochs->now || epoch == epochs->now + 1));
+    assert_int_equal(result->first_frame, epochs->until[epoch]);
+    assert_int_equal(epochs->ends[epoch], 0);
+    epochs->now = epoch;
+    epochs->until[epoch] += result->frames;
+    epochs->ends[epoch] += (result->flags & RESULT_EPOCH_END) != 0;
     for (uint32_t i = 0; i < result->invalid_count; i++)
-        handed->missing[epoch] += result->invalid[i].until - result->invalid[i].from;
+        epochs->missing[epoch] += result->invalid[i].until - result->invalid[i].from;
     const int16_t(*raw)[CHANNELS] = (const void *)result->raw;
     for (uint32_t n = 0; n < result->frames; n++) {
         bool missing = false;
         for (uint32_t i = 0; i < result->invalid_count; i++)
             missing = missing || (result->first_frame + n >= result->invalid[i].from &&
                                   result->first_frame + n < result->invalid[i].until);
-        handed->wrong += (raw[n][0] == 0 && raw[n][1] == 0) != missing;
+        epochs->wrong += (raw[n][0] == 0 && raw[n][1] == 0) != missing;
     }
 }
 
@@ -304,52 +304,85 @@ static void compute(void)
     }
 }
 
-/* An epoch that ends while a long hole is still awaited: its input is handed on in turns of the
- * loop, each bounded, while the next epoch begins and goes on; nothing is out of order. `forced`:
- * the ring has no room for the next epoch meanwhile, and all of it is handed on at once. `again`:
- * so it is when the next epoch ends in a hole as well, and a third one begins. */
-static void end_in_a_hole(bool forced, bool again)
+enum { RAW_RING = 1 << 20, RAW_TURN = GAPS_TURN_BYTES / (CHANNELS * sizeof(int16_t)) };
+
+static struct handed_epochs handed;
+
+/* A live stream with one raw port, whose results are counted only: a world holds fewer. */
+static void open_long(void)
 {
-    enum { RING = 1 << 20, TURN = GAPS_TURN_BYTES / (CHANNELS * sizeof(int16_t)) };
-    const uint64_t gap = forced ? RING - 8192 : RING * 3 / 4, packets = forced ? 900 : 5;
-    struct handed_epochs handed = {0};
     const struct result_port raw = {.context = &handed, .put = count_epochs, .raw = true};
-    open_ports(37, RING, true, false);
-    stream_remove_port(world->stream, &world->got); /* a world holds fewer results */
+    open_ports(37, RAW_RING, true, false);
+    stream_remove_port(world->stream, &world->got);
     const struct result_port results = {.context = &world->got, .put = count_results};
     assert_int_equal(stream_add_port(world->stream, &results), 0);
     assert_int_equal(stream_add_port(world->stream, &raw), 0);
+    memset(&handed, 0, sizeof handed);
+}
+
+static uint64_t handed_in_all(void)
+{
+    uint64_t frames = 0;
+    for (size_t i = 0; i < sizeof handed.until / sizeof handed.until[0]; i++)
+        frames += handed.until[i];
+    return frames;
+}
+
+/* One packet hands on no more than a turn and itself. */
+static enum verdict put_bounded(uint64_t first, uint32_t frames)
+{
+    const uint64_t before = handed_in_all();
+    const enum verdict verdict = put_far(first, frames);
+    assert_true(handed_in_all() - before <= RAW_TURN + frames);
+    return verdict;
+}
+
+static void end_bounded(void)
+{
+    const uint64_t before = handed_in_all();
+    stream_end(world->stream);
+    assert_true(handed_in_all() - before <= RAW_TURN);
+}
+
+/* The ticks that are due at once; returns how many. */
+static int tick_bounded(void)
+{
+    int turns = 0;
+    for (; stream_next_tick_ns(world->stream) <= world->now_ns && turns < 100; turns++) {
+        const uint64_t before = handed_in_all();
+        stream_tick(world->stream, world->now_ns);
+        assert_in_range(handed_in_all() - before, 1, RAW_TURN);
+    }
+    return turns;
+}
+
+/* An epoch that ends while a long hole is still awaited: its input is handed on in turns of the
+ * loop, each bounded, while the next epoch begins and goes on; nothing is out of order. `narrow`:
+ * the next epoch needs the slots meanwhile. `again`: it ends in a hole as well, and a third one
+ * begins. */
+static void end_in_a_hole(bool narrow, bool again)
+{
+    const uint64_t gap = narrow ? RAW_RING - 8192 : RAW_RING * 3 / 4, packets = narrow ? 900 : 5;
+    open_long();
     put_far(0, 320);
     put_far(320 + gap, 60);
     const uint64_t first = 320 + gap + 60;
-    stream_end(world->stream);
-    assert_true(handed.until[0] <= 320 + TURN);
-    if (forced)
+    end_bounded();
+    if (narrow)
         compute(); /* no block reads those slots any more */
     for (uint64_t i = 0; i < packets; i++)
-        put_far(10 * first + 320 * i, 320);
+        assert_int_equal(put_bounded(10 * first + 320 * i, 320), VERDICT_ACCEPTED);
     if (again) {
-        put_far(10 * first + 320 * packets + 3000, 60);
-        stream_end(world->stream);
-        assert_true(handed.until[0] < first && handed.until[1] == 0);
-        put_far(20 * first, 320);
+        put_bounded(10 * first + 320 * packets + 3000, 60);
+        end_bounded();
+        put_bounded(20 * first, 320);
     }
-    assert_int_equal(handed.until[0] == first, forced || again);
+    assert_true(handed.until[0] < first && handed.until[1] == 0);
     assert_true(!stream_drained(world->stream));
-    int turns = 0;
-    while (handed.until[0] < first && turns < 100) {
-        assert_int_equal(handed.until[1], 0);
-        assert_true(stream_next_tick_ns(world->stream) <= world->now_ns);
-        const uint64_t before = handed.until[0];
-        stream_tick(world->stream, world->now_ns);
-        assert_true(handed.until[0] > before && handed.until[0] - before <= TURN);
-        turns++;
-    }
-    assert_in_range(turns, forced || again ? 0 : gap / TURN - 1,
-                    forced || again ? 0 : gap / TURN + 1);
+    assert_in_range(tick_bounded(), narrow ? 2 : gap / RAW_TURN - 1, gap / RAW_TURN + 2);
     stream_end(world->stream);
-    while (stream_next_tick_ns(world->stream) <= world->now_ns)
-        stream_tick(world->stream, world->now_ns);
+    tick_bounded();
+    assert_int_equal(handed.until[0], first);
     assert_int_equal(handed.missing[0], gap);
     assert_int_equal(handed.ends[0], 1);
     assert_int_equal(handed.until[1], 320 * packets + (again ? 3000 + 60 : 0));
@@ -366,6 +399,136 @@ static void test_an_end_in_a_long_hole_takes_several_turns(void **state)
     end_in_a_hole(false, false);
     end_in_a_hole(true, false);
     end_in_a_hole(false, true);
+}
+
+/* Eight epochs wait with their raw input; a ninth begins when the oldest of them is through. */
+static void test_epochs_that_wait_are_bounded(void **state)
+{
+    (void)state;
+    enum { GAP = RAW_RING / 2, WAITING = 8 };
+    open_long();
+    put_far(0, 320);
+    put_far(320 + GAP, 60);
+    end_bounded();
+    for (uint64_t i = 1; i < WAITING; i++) {
+        assert_int_equal(put_bounded(i * 10 * RAW_RING, 320), VERDICT_ACCEPTED);
+        end_bounded();
+    }
+    assert_int_equal(stream_room(world->stream), 0);
+    assert_int_equal(put_bounded(WAITING * 10 * RAW_RING, 320), VERDICT_OUT_OF_WINDOW);
+    assert_true(handed.until[0] < GAP && handed.until[1] == 0);
+    tick_bounded();
+    assert_int_equal(put_bounded(WAITING * 10 * RAW_RING + 320, 320), VERDICT_ACCEPTED);
+    end_bounded();
+    for (uint64_t i = 1; i <= WAITING; i++)
+        assert_int_equal(handed.until[i], 320);
+    assert_int_equal(handed.missing[0], GAP);
+    assert_int_equal(handed.wrong, 0);
+    world_close();
+}
+
+/* A packet beyond a hole that needs more slots than a turn hands on is refused, and the next one
+ * finds them. */
+static void test_slots_of_a_turn_for_a_packet(void **state)
+{
+    (void)state;
+    const uint64_t gap = RAW_RING - 8192, first = 320 + gap + 60, next = 10 * first;
+    open_long();
+    put_far(0, 320);
+    put_far(320 + gap, 60);
+    end_bounded();
+    compute();
+    assert_int_equal(put_bounded(next, 320), VERDICT_ACCEPTED);
+    const uint64_t before = handed_in_all();
+    assert_int_equal(put_far(next + 320 + 2 * RAW_TURN + 16384, 320), VERDICT_OUT_OF_WINDOW);
+    assert_int_equal(handed_in_all(), before);
+    tick_bounded();
+    assert_int_equal(put_bounded(next + 320 + 2 * RAW_TURN + 16384 + 320, 320), VERDICT_ACCEPTED);
+    stream_end(world->stream);
+    tick_bounded();
+    assert_int_equal(handed.until[0], first);
+    assert_int_equal(handed.until[1], 2 * RAW_TURN + 16384 + 960);
+    assert_int_equal(handed.missing[1], 2 * RAW_TURN + 16384 + 320);
+    assert_int_equal(handed.wrong, 0);
+    world_close();
+}
+
+/* So many holes behind a long one that the stream gives that up before its time. */
+static void test_a_long_gap_given_up_early(void **state)
+{
+    (void)state;
+    enum { GAP = RAW_RING * 3 / 4, HOLES = 1100 };
+    open_long();
+    put_far(0, 320);
+    uint64_t n = 320 + GAP;
+    for (int i = 0; i < HOLES; i++, n += 4)
+        assert_int_equal(put_bounded(n, 3), VERDICT_ACCEPTED);
+    assert_int_equal(handed.until[0], 320 + RAW_TURN); /* all of the packets */
+    world->now_ns += NS_PER_SECOND;
+    tick_bounded();
+    end_bounded();
+    tick_bounded();
+    assert_int_equal(handed.until[0], n - 1);
+    assert_int_equal(handed.missing[0], GAP + HOLES - 1);
+    assert_int_equal(handed.wrong, 0);
+    world_close();
+}
+
+static void no_plan_retires(void *context, struct plan *old)
+{
+    (void)context, (void)old;
+}
+
+/* A change that makes the frames before it silent for its plan takes them from no recording: it
+ * waits until the raw ports have what an epoch before it left, in turns like the rest. */
+static void test_a_clear_change_takes_no_raw_input(void **state)
+{
+    (void)state;
+    struct stream_change change = {.how = CHANGE_CLEAR, .retired = no_plan_retires};
+    /* Some frames of the block are not handed on when the change comes. */
+    open_with_taps(37, 2048, true);
+    world->other.info.history_frames = 37; /* as open_ports has it */
+    change.plan = &world->other;
+    change.frame = 110;
+    put(0, 0, 100, 0, 0);
+    turn(BATCHES);
+    assert_int_equal(stream_change(world->stream, &change), 0);
+    put(0, 100, 20, 100, 0);
+    put(0, 120, 10, 120, 0);
+    for (int i = 0; i < 4; i++)
+        turn(BATCHES);
+    put(0, 130, 70, 130, 0);
+    stream_end(world->stream);
+    drain();
+    check_raw(200, 0, 0, 0);
+    world_close();
+
+    enum { GAP = RAW_RING * 3 / 4 };
+    open_long();
+    put_far(0, 320);
+    put_far(320 + GAP, 60);
+    end_bounded();
+    compute();
+    put_far(10 * RAW_RING, 320);
+    world->other.info.history_frames = 37;
+    change.plan = &world->other;
+    change.frame = stream_next_frame(world->stream);
+    assert_int_equal(stream_change(world->stream, &change), 0);
+    const uint64_t before = handed_in_all();
+    struct batch *batch = engine_batch_take(&world->engine);
+    assert_int_equal(stream_fill(world->stream, batch, NS_PER_SECOND, true), 0);
+    assert_true(handed_in_all() - before <= RAW_TURN);
+    engine_batch_release(&world->engine, batch);
+    tick_bounded();
+    compute();
+    stream_end(world->stream);
+    compute();
+    tick_bounded();
+    assert_int_equal(handed.until[0], 320 + GAP + 60);
+    assert_int_equal(handed.missing[0], GAP);
+    assert_int_equal(handed.until[1], 320);
+    assert_int_equal(handed.wrong, 0);
+    world_close();
 }
 
 /* Shed results are no fault of the raw input: what was received is recorded, and what was not is
@@ -430,6 +593,10 @@ int main(void)
         cmocka_unit_test(test_a_gap_is_written_for_raw_ports_only),
         cmocka_unit_test(test_a_long_gap_takes_several_turns),
         cmocka_unit_test(test_an_end_in_a_long_hole_takes_several_turns),
+        cmocka_unit_test(test_epochs_that_wait_are_bounded),
+        cmocka_unit_test(test_slots_of_a_turn_for_a_packet),
+        cmocka_unit_test(test_a_long_gap_given_up_early),
+        cmocka_unit_test(test_a_clear_change_takes_no_raw_input),
         cmocka_unit_test(test_random_worlds),
     };
     return cmocka_run_group_tests_name("stream_raw", tests, NULL, NULL);
