@@ -124,6 +124,7 @@ const struct metric metrics[] = {
     {"analysis_channel_events_total", COUNTER, ANALYSIS_CHANNEL, "events", NUMBER, NULL, 0, "Events that left the analysis, each as soon as it was known; of sources all together, as channel 0."},
     {"analysis_channel_counts_total", COUNTER, ANALYSIS_CHANNEL, "counts", NUMBER, NULL, 0, "Sum of their counts."},
     {"analysis_channel_energy_eu_total", COUNTER, ANALYSIS_CHANNEL, "energy_eu", NUMBER, NULL, 0, "Sum of their energies; 1 eu is 1e-14 V²s."},
+    {"analysis_channel_strength_nvs_total", COUNTER, ANALYSIS_CHANNEL, "strength_nvs", NUMBER, NULL, 0, "Sum of their signal strengths (MARSE) in nVs."},
 
     {"alarm_active", GAUGE, ALARM, "state", STATES, "active", 0, "1 while the alarm is active, 0 from its end until it is acknowledged."},
     {"alarm_acknowledged", GAUGE, ALARM, "acknowledged", NUMBER, NULL, 0, "1 when somebody has acknowledged it."},

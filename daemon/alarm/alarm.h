@@ -39,7 +39,7 @@
       "events of `analysis` over `within`: hits, intervals, sources, ascans, conditions or "       \
       "couplings, as it gives them")                                                               \
     X(SUM, "sum energy_eu", NUMBER, true, true,                                                    \
-      "sum of energy_eu or counts of its events, over `within`")                                   \
+      "sum of energy_eu, strength_nvs or counts of its events, over `within`")                     \
     X(FIELD, "FIELD", NUMBER, true, false,                                                         \
       "any other name: a field of its events, as peak_db; the largest, for `below` the smallest, " \
       "over `within`")                                                                             \

@@ -6,6 +6,26 @@
 
 #include "core/option.h"
 
+const char *event_total_field(enum event_total total)
+{
+    static const char *const names[EVENT_TOTALS] = {
+#define X(name, field) [TOTAL_##name] = field,
+        EVENT_TOTAL_TABLE(X)
+#undef X
+    };
+    return names[total];
+}
+
+bool event_total_find(const char *field, enum event_total *total)
+{
+    for (int t = 0; t < EVENT_TOTALS; t++) {
+        *total = (enum event_total)t;
+        if (strcmp(field, event_total_field(*total)) == 0)
+            return true;
+    }
+    return false;
+}
+
 static bool is_named(const struct analysis_field *field, const char *name, uint32_t *index)
 {
     const size_t length = strlen(field->name);

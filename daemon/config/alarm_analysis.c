@@ -15,10 +15,10 @@ static const char *summed_field(const char *figure)
     return figure + strlen("sum ");
 }
 
-/* What is added up of the events of each channel (pipeline/event_totals.h). */
 static bool can_be_summed(const char *field)
 {
-    return strcmp(field, "energy_eu") == 0 || strcmp(field, "counts") == 0;
+    enum event_total total;
+    return event_total_find(field, &total);
 }
 
 /* ---- figures ----------------------------------------------------------------------------- */

@@ -169,12 +169,8 @@ static bool find_figure(struct alarm_figure *figure, const struct config_alarm *
         figure->field = field_find(fields, count, alarm->figure, &figure->index);
         return figure->field != NULL;
     case ALARM_SUM:
-        for (int t = 0; t < EVENT_TOTALS; t++) {
-            figure->total = (enum event_total)t;
-            if (strcmp(alarm->figure + strlen("sum "), event_total_field(figure->total)) == 0)
-                return event_totals_has(totals, figure->total);
-        }
-        return false;
+        return event_total_find(alarm->figure + strlen("sum "), &figure->total) &&
+               event_totals_has(totals, figure->total);
     default:
         return true;
     }

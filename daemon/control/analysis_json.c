@@ -78,7 +78,7 @@ static json_t *real(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-/* One member for each total that the events of this kind can have: "counts", "energy_eu". */
+/* One member for each total that the events of this kind can have: "counts", "energy_eu" …. */
 static json_t *sums_json(const struct event_totals *totals, uint32_t row, int64_t now_ns)
 {
     struct event_sums all, recent;

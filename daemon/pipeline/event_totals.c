@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "analysis/fields.h"
 #include "core/clock.h"
 
 /* A slot is written anew this many seconds later; readers look at the whole seconds before now. */
@@ -31,16 +30,6 @@ struct event_totals {
     uint32_t rows;
     struct row all[];
 };
-
-const char *event_total_field(enum event_total total)
-{
-    static const char *const names[EVENT_TOTALS] = {
-#define X(name, field) [TOTAL_##name] = field,
-        EVENT_TOTAL_TABLE(X)
-#undef X
-    };
-    return names[total];
-}
 
 static uint32_t rows_of(const struct analysis_ops *ops, const struct analysis_options *own)
 {

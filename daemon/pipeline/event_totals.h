@@ -1,7 +1,7 @@
 /*
  * Event totals: what the events of one analysis add up to on each channel, since it began and over
- * the last TOTALS_SECONDS: how many there were, their counts and their energy. They are the events
- * that leave the analysis, each once, as soon as it is known (hits when they end).
+ * the last TOTALS_SECONDS: how many there were, and the sums of EVENT_TOTAL_TABLE. They are the
+ * events that leave the analysis, each once, as soon as it is known (hits when they end).
  *
  * Time is the daemon's clock as the analysis runs, so a replay faster than real time has the rates
  * of the replay.
@@ -15,24 +15,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "analysis/analysis.h"
+#include "analysis/fields.h"
 
 enum { TOTALS_SECONDS = 10 };
-
-/* What is added up besides the number of events, where the events have such a field. */
-#define EVENT_TOTAL_TABLE(X)                                                                       \
-    X(COUNTS, "counts")                                                                            \
-    X(ENERGY, "energy_eu")
-
-enum event_total {
-#define X(name, field) TOTAL_##name,
-    EVENT_TOTAL_TABLE(X)
-#undef X
-        EVENT_TOTALS,
-};
-
-/* The field it is the sum of: "energy_eu". */
-const char *event_total_field(enum event_total total);
 
 struct event_sums {
     uint64_t events;

@@ -94,7 +94,7 @@ class Analysis(unittest.TestCase):
         for channel, said in enumerate(totals, 1):
             mine = [event["values"] for event in events if event["channel"] == channel][:said["events"]]
             self.assertEqual(len(mine), said["events"])
-            for field in ("counts", "energy_eu"):
+            for field in ("counts", "energy_eu", "strength_nvs"):
                 total = 0.0
                 for values in mine:
                     total += values[field] or 0

@@ -82,7 +82,7 @@ class Page(unittest.TestCase):
         totals = next(a for a in status["streams"][0]["analyses"] if a["name"] == "bursts")["totals"]
         self.assertEqual([row[0] for row in shown], ["1", "2"])
         for row, total in zip(shown, totals):
-            self.assertEqual(len(row), 7)
+            self.assertEqual(len(row), 9)
             self.assertTrue(0 < float(row[2].replace("\u202f", "").replace(",", "")) <= total["events"], row)
         number = self.browser.script("""
             const view = window.convolv.view, plot = view.scatter, point = plot.scene.points.at(-1), { px, py } = plot.mapping();

@@ -110,6 +110,10 @@ static void each_form(void **state)
          "convolvd_analysis_channel_energy_eu_total{stream=\"s\",analysis=\"where\",kind="
          "\"source\","
          "channel=\"0\"} 2.5"},
+        {"{\"streams\": [{\"name\": \"s\", \"analyses\": [{\"name\": \"b\", \"kind\": \"hit\", "
+         "\"totals\": [{\"strength_nvs\": 42.5}]}]}]}",
+         "convolvd_analysis_channel_strength_nvs_total{stream=\"s\",analysis=\"b\",kind=\"hit\","
+         "channel=\"1\"} 42.5"},
         {"{\"alarms\": [{\"name\": \"quiet\", \"stream\": \"s\", \"channel\": null, \"quantity\": "
          "\"level\", \"state\": \"active\"}]}",
          "convolvd_alarm_active{alarm=\"quiet\",stream=\"s\",channel=\"\",quantity=\"level\"} 1"},

@@ -73,6 +73,7 @@ static void quantities_of_an_analysis(void **state)
         {"quantity = hits\nabove = 50\nwithin = 1 min\n", ALARM_EVENTS, 50, ""},
         {"quantity = sum energy_eu\nabove = 1e4 eu\n", ALARM_SUM, 1e4, "eu"},
         {"quantity = sum counts\nabove = 300\n", ALARM_SUM, 300, ""},
+        {"quantity = sum strength_nvs\nabove = 2e6 nVs\n", ALARM_SUM, 2e6, "nVs"},
         {"quantity = peak_db\nabove = 80 dB\n", ALARM_FIELD, 80, "dB"},
         {"quantity = peak_db\nabove = 80\n", ALARM_FIELD, 80, "dB"},
         {"quantity = skewness\nabove = -0.5\n", ALARM_FIELD, -0.5, ""},
@@ -209,7 +210,7 @@ static void messages(void **state)
         {BEFORE "[alarm quiet]\nstream = a\nquantity = levle\n", 16, "is not known; write level"},
         {BEFORE HITS "[alarm loud]\nanalysis = bursts\nquantity = peak\nabove = 1\n", 20,
          "analysis bursts has no such quantity; write one of: hits, dead time, sum counts, sum "
-         "energy_eu, amplitude, peak_db, rise_us"},
+         "energy_eu, sum strength_nvs, amplitude, peak_db, rise_us"},
         {BEFORE HITS "[alarm loud]\nanalysis = bursts\nquantity = sources\nabove = 1\n", 20,
          "has no such quantity"},
         {BEFORE HITS "[alarm loud]\nanalysis = bursts\nquantity = sum peak_db\nabove = 1\n", 20,

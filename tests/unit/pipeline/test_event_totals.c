@@ -45,7 +45,8 @@ static struct event_totals *open_totals(const struct analysis_ops *ops, uint32_t
 static void put_hit(struct event_totals *totals, uint32_t channel, double second, uint64_t counts,
                     double energy_eu)
 {
-    const struct hit hit = {.counts = counts, .energy_eu = energy_eu};
+    const struct hit hit = {
+        .counts = counts, .energy_eu = energy_eu, .strength_nvs = 8 * energy_eu};
     const struct analysis_event event = {
         .kind = ANALYSIS_HIT, .channel = channel, .body = &hit, .body_bytes = sizeof hit};
     event_totals_add(totals, &event, (int64_t)(second * NS_PER_SECOND));
@@ -79,9 +80,11 @@ static void they_add_up(void **state)
         assert_int_equal(all.events, rows[i].events);
         assert_true(all.sums[TOTAL_COUNTS] == (double)rows[i].counts);
         assert_true(all.sums[TOTAL_ENERGY] == rows[i].energy_eu);
+        assert_true(all.sums[TOTAL_STRENGTH] == 8 * rows[i].energy_eu);
         assert_int_equal(recent.events, rows[i].recent_events);
         assert_true(recent.sums[TOTAL_COUNTS] == (double)rows[i].recent_counts);
         assert_true(recent.sums[TOTAL_ENERGY] == rows[i].recent_energy_eu);
+        assert_true(recent.sums[TOTAL_STRENGTH] == 8 * rows[i].recent_energy_eu);
     }
     event_totals_close(totals);
 }

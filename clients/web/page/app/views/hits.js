@@ -20,7 +20,8 @@ const AXES = ["time", "channel", "peak_db", "duration_us", "rise_us", "counts", 
 
 /* Of each channel: the title of a column and the member of the status; null: the channel. */
 const TOTALS = [["channel", null], ["hits/s", "events_per_s"], ["hits", "events"], ["counts/s", "counts_per_s"], ["counts", "counts"],
-    ["energy [eu/s]", "energy_eu_per_s"], ["energy [eu]", "energy_eu"]];
+    ["energy [eu/s]", "energy_eu_per_s"], ["energy [eu]", "energy_eu"],
+    ["strength [nVs/s]", "strength_nvs_per_s"], ["strength [nVs]", "strength_nvs"]];
 
 const PARAMETERS = {
     analysis: { type: "text", default: "" },
