@@ -50,6 +50,7 @@ static void stop(struct ownership *o, int64_t now_ns, const char *why)
 static void heard(struct ownership *o, int64_t now_ns)
 {
     o->heard_ns = now_ns;
+    o->looked = false;
     o->silent = 0;
     o->vacant_ns = INT64_MAX;
 }
@@ -130,6 +131,12 @@ static bool next_read(struct ownership *o, int64_t now_ns, struct ownership_acti
     return true;
 }
 
+/* The newest question has had its time, and neither an answer came nor that nobody answers. */
+static bool unanswered(const struct ownership *o)
+{
+    return o->silent == 0 && o->heard_ns < o->asked_ns;
+}
+
 static bool next_as_follower(struct ownership *o, int64_t now_ns, struct ownership_action *action)
 {
     if (!o->known)
@@ -145,6 +152,11 @@ static bool next_as_follower(struct ownership *o, int64_t now_ns, struct ownersh
     }
     if (o->newest.end.sequence == 0 || now_ns - o->asked_ns < o->options.ask_ns)
         return false;
+    if (unanswered(o) && !o->looked && o->vacant_ns == INT64_MAX) {
+        o->looked = true;
+        *action = (struct ownership_action){.kind = OWNERSHIP_READ};
+        return true;
+    }
     o->asked_ns = now_ns;
     *action = (struct ownership_action){.kind = OWNERSHIP_ASK, .term = o->newest.end.term};
     return true;
@@ -244,7 +256,8 @@ void ownership_read(struct ownership *o, int64_t now_ns, const struct log_mark *
     o->newest = *newest;
     o->known = true;
     if (o->state == OWNERSHIP_FOLLOWING) {
-        heard(o, now_ns);
+        if (moved)
+            heard(o, now_ns);
     } else if (moved && newest->end.sequence != 0 && !newest->released && !gone) {
         o->state = OWNERSHIP_FOLLOWING; /* somebody lives */
         heard(o, now_ns);
@@ -259,6 +272,7 @@ void ownership_unread(struct ownership *o, int64_t now_ns)
 {
     if (o->state == OWNERSHIP_READING || !o->known) /* again after one ask_ns */
         o->reading_ns = now_ns - o->options.patience_ns + o->options.ask_ns;
+    o->looked = false;
 }
 
 void ownership_seen(struct ownership *o, int64_t now_ns, const struct log_mark *record)
@@ -349,6 +363,7 @@ void ownership_stand(struct ownership *o, bool stands, uint32_t rank)
 void ownership_reconnected(struct ownership *o, int64_t now_ns)
 {
     o->reading_ns = INT64_MIN;
+    o->looked = false;
     if (owns(o) && pending(o) > 0)
         stop(o, now_ns, "the way to the log was gone");
     else if (o->state == OWNERSHIP_TAKING)

@@ -8,6 +8,12 @@
  *       ▲                                                          │ refused, or 2 s without an
  *       └──────────────────────────────────────────────────────────┘ acknowledgement, or released
  *
+ * A follower asks the owner for a sign of life. When a question stays without an answer, it reads
+ * where the log ends: an owner that appends lives, and one that has not appended until the lease is
+ * over is dead. Without that reading a follower that has only asked so far could not tell what was
+ * appended before the owner fell silent from what was appended since, and would wait for a second
+ * lease.
+ *
  * What makes it exact is the condition alone: each append names the record that the log must end
  * with. An owner's appends follow each other without a gap, so an append of somebody else in
  * between, or a log that went back, refuses all that come after it. Leases, answers and orders
@@ -94,6 +100,7 @@ struct ownership {
     uint32_t rank;          /* among the candidates: 0 the first */
     int64_t heard_ns; /* the owner's last sign of life, or since when there is none to expect */
     int64_t asked_ns, reading_ns;
+    bool looked;           /* since then, where the log ends was read */
     uint32_t silent;       /* questions in a row without a responder */
     int64_t vacant_ns;     /* since when nobody owns; INT64_MAX: somebody does */
     int64_t rest_until_ns; /* after a release: others first */

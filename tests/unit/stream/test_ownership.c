@@ -97,8 +97,12 @@ static void test_an_owner_that_answers_or_appends_is_left_alone(void **state)
     asked_for(&o, 0, OWNERSHIP_READ);
     ownership_read(&o, 0, &end);
     for (int64_t now = 100 * ms; now < 5000 * ms; now += 100 * ms) {
-        while (ownership_next(&o, now, &action))
-            assert_int_equal(action.kind, OWNERSHIP_ASK);
+        while (ownership_next(&o, now, &action)) {
+            if (action.kind == OWNERSHIP_READ)
+                ownership_read(&o, now, &end);
+            else
+                assert_int_equal(action.kind, OWNERSHIP_ASK);
+        }
         if (now < 2500 * ms) {
             ownership_answered(&o, now, 3);
         } else if (now / ms % 900 == 0) {
@@ -110,6 +114,36 @@ static void test_an_owner_that_answers_or_appends_is_left_alone(void **state)
     while (ownership_next(&o, 6000 * ms, &action) && action.kind == OWNERSHIP_ASK)
         continue;
     assert_int_equal(action.kind, OWNERSHIP_READ);
+}
+
+/* An owner that stands still, its connection open: the questions are delivered and not answered. */
+static void test_an_owner_that_stands_still_is_replaced_after_one_lease(void **state)
+{
+    (void)state;
+    struct ownership o = opened();
+    struct ownership_action action;
+    struct log_mark end = mark(40, 3, 5, 500);
+    int reads = 0;
+    int64_t now = 0;
+    asked_for(&o, now, OWNERSHIP_READ);
+    ownership_read(&o, now, &end);
+    for (now = 10 * ms; o.state != OWNERSHIP_TAKING; now += 10 * ms) {
+        assert_true(now < 3000 * ms);
+        if (now <= 500 * ms)
+            end.end.sequence++; /* it appends, which a follower is not told */
+        while (ownership_next(&o, now, &action)) {
+            if (action.kind == OWNERSHIP_READ) {
+                reads++;
+                ownership_read(&o, now, &end);
+            } else if (action.kind == OWNERSHIP_ASK && now <= 500 * ms) {
+                ownership_answered(&o, now + 1, 3);
+            }
+        }
+    }
+    /* Where the log ended when it fell silent, that it still ends there, and before the take. */
+    assert_int_equal(reads, 3);
+    /* The last answer at 500 ms, the reading 200 ms after it, and a lease. */
+    assert_true(now <= 1720 * ms);
 }
 
 static void test_candidates_stand_in_their_order(void **state)
@@ -563,6 +597,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_dead_owner_is_replaced_after_two_questions),
         cmocka_unit_test(test_an_owner_that_answers_or_appends_is_left_alone),
+        cmocka_unit_test(test_an_owner_that_stands_still_is_replaced_after_one_lease),
         cmocka_unit_test(test_candidates_stand_in_their_order),
         cmocka_unit_test(test_a_refusal_ends_the_term),
         cmocka_unit_test(test_a_log_that_numbers_otherwise_ends_the_term),
