@@ -105,8 +105,8 @@ class Cluster(unittest.TestCase):
                 daemon.process.send_signal(signal.SIGCONT)
                 daemon.kill()
 
-    def server(self):
-        servers = nats_servers.Servers()
+    def server(self, count=1):
+        servers = nats_servers.Servers(count)
         servers.__enter__()
         self.addCleanup(servers.__exit__)
         self.servers = servers
@@ -119,18 +119,24 @@ class Cluster(unittest.TestCase):
                                                           name=name, folder=self.folder.name, format=sample_format, port=port))
         return self.daemons[name]
 
+    def client(self):
+        """Of the first server that runs."""
+        running = next(server for server in self.servers.all if server.process.poll() is None)
+        return nats_servers.Client(running.port)
+
     def records(self, kind, first=1):
-        with nats_servers.Client(self.servers[0].port) as client:
+        with self.client() as client:
             stream = f"convolvd:rig:{kind}"
             last = client.state(stream)["last_seq"]
             return [Record(n, client.message(stream, n)) for n in range(first, last + 1)]
 
     def newest(self, kind="log"):
-        with nats_servers.Client(self.servers[0].port) as client:
+        with self.client() as client:
             state = client.state(f"convolvd:rig:{kind}")
             if not state or not state["last_seq"]:
                 return None
-            return Record(state["last_seq"], client.message(f"convolvd:rig:{kind}", state["last_seq"]))
+            data = client.message(f"convolvd:rig:{kind}", state["last_seq"])
+            return Record(state["last_seq"], data) if data else None  # no leader answers
 
     def wait_frames(self, frames, more=0, epoch=None):
         """Until LOG has got so far; returns the newest record."""
@@ -191,7 +197,7 @@ class Cluster(unittest.TestCase):
         """One worker computes LOG anew from the same RAW: the same bytes."""
         for name in [name for name in self.daemons if name != "gateway"]:
             self.daemons.pop(name).stop()
-        with nats_servers.Client(self.servers[0].port) as client:
+        with self.client() as client:
             client.api("STREAM.DELETE.convolvd:rig:log", {})
         self.start("alone", WORKER)
         end = log[-1].next
@@ -217,16 +223,19 @@ class Cluster(unittest.TestCase):
         self.assertTrue(last.flags & EPOCH_END)
         return log
 
-    def standstill(self, log):
-        """The longest time between two records of data with a take between them."""
-        longest, last, taken = 0, None, False
+    def standstills(self, log):
+        """The times between two records of data with a take between them."""
+        times, last, taken = [], None, False
         for record in log:
             taken = taken or record.kind == "take"
             if record.kind == "data":
                 if taken and last is not None:
-                    longest = max(longest, record.appended_ns - last)
+                    times.append((record.appended_ns - last) / 1e9)
                 last, taken = record.appended_ns, False
-        return longest / 1e9
+        return times
+
+    def standstill(self, log):
+        return max(self.standstills(log), default=0)
 
     def begin(self, workers=("a", "b")):
         self.server()

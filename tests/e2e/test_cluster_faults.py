@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 # long: yes, each fault takes seconds; what it guards in check is the rest of test_cluster
 """Partitions, the faults that take long: workers killed again and again, an owner that stands still, a server that
-dies, one that comes back with older state. lost = doubled = wrong = 0 in each."""
+dies, one that comes back with older state. lost = doubled = wrong = 0 in each.
+
+CONVOLVD_TEST_KILLS: how many workers are killed one after the other [5]."""
 import os
 import shutil
 import signal
@@ -15,13 +17,15 @@ from cluster_world import RATE
 
 class Faults(cluster_world.Cluster):
     def test_workers_killed_again_and_again(self):
+        times = int(os.environ.get("CONVOLVD_TEST_KILLS", "5"))
         self.begin()
-        self.kill_owners(5)
+        self.kill_owners(times)
         log = self.hold()
-        self.assertEqual(sum(record.kind == "take" for record in log), 6)
-        worst = self.standstill(log)
-        c.note(f"test_cluster_faults: worker killed, 5 times: standstill at most {worst:.2f} s")
-        self.assertLess(worst, 2.0)
+        self.assertEqual(sum(record.kind == "take" for record in log), times + 1)
+        stills = sorted(self.standstills(log))
+        c.note(f"test_cluster_faults: worker killed, {times} times: standstills "
+               + " ".join(f"{still:.2f}" for still in stills) + " s")
+        self.assertLess(stills[-1], 2.0)
 
     def test_an_owner_stands_still(self):
         """It is taken for dead after a lease, and refused at its first append once it goes on."""
