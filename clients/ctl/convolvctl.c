@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "clients/ctl/cluster.h"
 #include "clients/ctl/hits.h"
 #include "clients/ctl/local.h"
 #include "clients/ctl/reply.h"
@@ -74,6 +75,14 @@ static int help(int count, char *const *words)
     words_synopsis(row, stdout);
     printf("\n\n%s\nFor example: %s\n", row->summary, row->shell);
     return EXIT_SUCCESS;
+}
+
+static int cluster(const struct options *options, int count, char *const *words)
+{
+    struct problem problem = {0};
+    if (cluster_run(count, words, options->json, &problem) == 0)
+        return EXIT_SUCCESS;
+    return problem.text[0] != '\0' ? fail(&problem) : EXIT_FAILURE;
 }
 
 /* ---- with a daemon ----------------------------------------------------------------------- */
@@ -240,6 +249,8 @@ static int run(struct options *options, int count, char **words)
             return run_local(local[i].command, options, count, words);
     if (strcmp(words[0], "help") == 0)
         return help(count, words);
+    if (strcmp(words[0], "cluster") == 0 && (count < 2 || strcmp(words[1], "hand-over") != 0))
+        return cluster(options, count, words);
     if (strcmp(words[0], "watch") == 0)
         return watch(options, count, words);
     if (strcmp(words[0], "snapshot") == 0)

@@ -267,6 +267,15 @@ const struct own_word own_words[] = {
      "stream's units: NAME-input and NAME-output, and NAME.json, which says what they hold. At "
      "most 16 channels of each side; without --outputs those of --channels, without both all."},
     {"watch", "[--seconds S]", "A live view of streams, rates, levels, losses, latency and load."},
+    {"cluster", "[--config FILE] [--credentials FILE]",
+     "Lists the partitions of the cluster that the configuration names: who owns their logs, in "
+     "which term, how far they are. It asks the servers, and no daemon."},
+    {"cluster create",
+     "PARTITION [--storage file|memory] [--replicas N] [--window TIME] [--config FILE] "
+     "[--credentials FILE]",
+     "Makes both logs of a partition, as a sink nats with these keys would, where its user may "
+     "not. "
+     "--credentials takes the place of the configuration's."},
     {"check", "[FILE]",
      "Prints everything that is wrong with a configuration, or what it would do."},
     {"tune", "[FILE]", "Measures every way to compute each stream, and keeps the best."},
@@ -369,7 +378,7 @@ void words_completion(FILE *out)
     for (const struct own_word *own = own_words; own->name != NULL; own++)
         fprintf(out, " %s", own->name);
     if (command_table[CONTROL_RECORD_START].name != NULL)
-        fputs(" record cluster", out);
+        fputs(" record", out);
     fputs("' ;;\n", out);
     for (int i = 0; i < CONTROL_WORDS; i++) {
         const struct command_row *row = &command_table[i];
@@ -387,7 +396,8 @@ void words_completion(FILE *out)
             fputs("\" $(convolvctl streams --names 2>/dev/null)\"", out);
         fputs(" ;;\n", out);
     }
-    fputs("    cluster) words=hand-over ;;\n"
+    fputs("    cluster) words='create hand-over --config --credentials --storage --replicas "
+          "--window' ;;\n"
           "    record) words=\"start stop $(convolvctl streams --names 2>/dev/null)\" ;;\n"
           "    snapshot) words=\"--frames --channels --outputs --out "
           "$(convolvctl streams --names 2>/dev/null)\" ;;\n"

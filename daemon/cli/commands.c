@@ -42,9 +42,7 @@ static void print_errors(struct config_errors *errors, int error, const char *pa
     config_errors_free(errors);
 }
 
-/* Loads the configuration that the arguments name and prints its messages to stderr; NULL: it
- * cannot be used. */
-static struct config *load(const struct arguments *arguments)
+struct config *command_config(const struct arguments *arguments)
 {
     const char *path = arguments->config_path != NULL ? arguments->config_path : default_config;
     if (arguments->config_path == NULL && access(path, F_OK) != 0) {
@@ -67,7 +65,7 @@ enum { RETURNED_BYTES = 2 << 20 };
 static int run_service(const struct arguments *arguments)
 {
     mallopt(M_MMAP_THRESHOLD, RETURNED_BYTES);
-    struct config *config = load(arguments);
+    struct config *config = command_config(arguments);
     if (config == NULL)
         return EX_CONFIG; /* the unit does not try again */
     if (!arguments->verbose && !arguments->quiet)
@@ -94,7 +92,7 @@ static int run_service(const struct arguments *arguments)
 
 static int check(const struct arguments *arguments)
 {
-    struct config *config = load(arguments);
+    struct config *config = command_config(arguments);
     if (config == NULL)
         return EXIT_FAILURE;
     struct config_errors errors = {0};
@@ -146,7 +144,7 @@ static int report_tuning(const struct arguments *arguments,
                                       const struct tuning_options *options, FILE *out,
                                       struct problem *problem))
 {
-    struct config *config = load(arguments);
+    struct config *config = command_config(arguments);
     if (config == NULL)
         return EXIT_FAILURE;
     const struct tuning_options options = {
@@ -173,7 +171,7 @@ static int explain(const struct arguments *arguments)
 
 static int measure_loopback(const struct arguments *arguments)
 {
-    struct config *config = load(arguments);
+    struct config *config = command_config(arguments);
     if (config == NULL)
         return EXIT_FAILURE;
     struct problem problem = {0};
@@ -248,7 +246,7 @@ static int print_version(const struct arguments *arguments)
 
 static int design(const struct arguments *arguments)
 {
-    struct config *config = load(arguments);
+    struct config *config = command_config(arguments);
     if (config == NULL)
         return EXIT_FAILURE;
     struct problem problem = {0};

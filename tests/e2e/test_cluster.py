@@ -10,7 +10,8 @@ import unittest
 import api_schema
 import cluster_world
 import convolvd as c
-from cluster_world import RATE
+import nats_servers
+from cluster_world import GATEWAY, RATE, WORKER
 
 
 class Partitions(cluster_world.Cluster):
@@ -72,6 +73,45 @@ class Partitions(cluster_world.Cluster):
         still = self.standstill(log)
         c.note(f"test_cluster: hand-over by command: standstill {still:.2f} s")
         self.assertLess(still, 1.5)
+
+    def cluster(self, *words):
+        """convolvctl cluster at the servers: what it says, and its exit status."""
+        config = os.path.join(self.folder.name, "cluster.conf")
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(GATEWAY.format(urls=self.servers.urls, rate=RATE, channels=2, hop=256))
+        result = subprocess.run([os.path.join(c.BUILD, "convolvctl"), "cluster", *words, "--config", config], capture_output=True,
+                                text=True, timeout=30, check=False)
+        return result.stdout + result.stderr, result.returncode
+
+    def test_logs_made_and_listed(self):
+        """An administrator makes the logs as sinks make theirs; then partitions, owners and lag are listed."""
+        self.server()
+        self.assertEqual(json.loads(self.cluster("--json")[0]), {"cluster": "convolvd", "partitions": {}})
+        made = {"partition": "rig", "logs": ["convolvd:rig:raw", "convolvd:rig:log"]}
+        self.assertEqual(json.loads(self.cluster("create", "rig", "--json")[0]), made)
+        self.assertEqual(self.cluster("create", "rig"), ("convolvd:rig:raw is there\nconvolvd:rig:log is there\n", 0))
+        said, status = self.cluster("create", "rig", "--storage", "memory")
+        self.assertEqual((status, "is kept otherwise" in said), (1, True), said)
+        self.assertIn("convolvd:rig2:log is there", self.cluster("create", "rig2", "--storage", "memory", "--window", "60 s")[0])
+        self.assertEqual(self.configured("rig2", "log")["max_age"], 60 * 10 ** 9)
+        by_hand = [self.configured("rig", kind) for kind in ("raw", "log")]
+        with nats_servers.Client(self.servers[0].port) as client:
+            for stream in ("rig:raw", "rig:log", "rig2:raw", "rig2:log"):
+                client.api(f"STREAM.DELETE.convolvd:{stream}", {})
+        self.start("gateway", GATEWAY)
+        self.start("a", WORKER)
+        self.wait_frames(RATE // 2)
+        self.assertEqual([self.configured("rig", kind) for kind in ("raw", "log")], by_hand)
+        listed = json.loads(self.cluster("--json")[0])["partitions"]["rig"]
+        self.assertEqual([(listed[kind]["owner"], listed[kind]["answers"], listed[kind]["term"]) for kind in ("raw", "log")],
+                         [("gateway", True, 1), ("a", True, 1)])
+        self.assertLess(listed["lag_frames"], 5 * RATE)
+        self.daemons.pop("a").kill()
+        self.assertRegex(self.cluster()[0], r"rig +log  a \(gone\) +1 +0 +\d+ +\d+ ")
+
+    def configured(self, partition, kind):
+        with nats_servers.Client(self.servers[0].port) as client:
+            return client.api(f"STREAM.INFO.convolvd:{partition}:{kind}", {})["config"]
 
     def test_an_owner_that_is_stopped_in_order_hands_over(self):
         self.begin()

@@ -6,7 +6,6 @@
 #include "io/nats/link_state.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,12 +21,10 @@ enum {
     SPENT = 1 << 12,
     UNSENT = 1 << 12,
     REPLY_BYTES = 40,
-    API_BYTES = 1024,
 };
 
-/* A server that restarts reads identities no older than this (its duplicate window, which
- * nats_link_create sets); half of it leaves room for clocks that differ. */
-static const int64_t duplicate_window_ns = 120 * NS_PER_SECOND;
+/* A server that restarts reads identities no older than its duplicate window (logs.c); half of it
+ * leaves room for clocks that differ. */
 static const int64_t identity_kept_ns = 60 * NS_PER_SECOND;
 
 /* A user that servers refuse is not refused more often than that, and it is told so often. */
@@ -51,30 +48,6 @@ struct outgoing {
     uint64_t bytes;
     uint8_t payload[];
 };
-
-/* ---- names ------------------------------------------------------------------------------- */
-
-bool nats_name_valid(const char *name)
-{
-    size_t length = 0;
-    for (; name[length] != '\0'; length++)
-        if (!isalnum((unsigned char)name[length]) && name[length] != '_' && name[length] != '-')
-            return false;
-    return length > 0 && length < NATS_NAME_BYTES;
-}
-
-void nats_log_name(const char *cluster, const char *partition, const char *kind,
-                   struct nats_log_name *name)
-{
-    snprintf(name->stream, sizeof name->stream, "%s:%s:%s", cluster, partition, kind);
-    snprintf(name->subject, sizeof name->subject, "convolvd.%s.%s.%s", cluster, partition, kind);
-}
-
-static void owner_subject(const struct nats_link *link, uint64_t term,
-                          char subject[NATS_SUBJECT_BYTES])
-{
-    snprintf(subject, NATS_SUBJECT_BYTES, "%.200s.owner.%" PRIu64, link->options.log.subject, term);
-}
 
 /* ---- libnats' threads -------------------------------------------------------------------- */
 
@@ -373,7 +346,7 @@ bool nats_link_read(struct nats_link *link, uint64_t sequence, uint32_t tag)
 bool nats_link_ask(struct nats_link *link, uint64_t term)
 {
     char subject[NATS_SUBJECT_BYTES];
-    owner_subject(link, term, subject);
+    nats_owner_subject(&link->options.log, term, subject);
     return link_publish(link, subject, ANSWER_OWNER, term, "");
 }
 
@@ -381,7 +354,7 @@ bool nats_link_own(struct nats_link *link, uint64_t term)
 {
     char subject[NATS_SUBJECT_BYTES] = "";
     if (term > 0)
-        owner_subject(link, term, subject);
+        nats_owner_subject(&link->options.log, term, subject);
     return link_subscribe(link, NATS_QUESTIONS, subject);
 }
 
@@ -394,17 +367,9 @@ void nats_link_answer(struct nats_link *link)
 
 bool nats_link_create(struct nats_link *link, const struct nats_log_options *log)
 {
-    char subject[2 * NATS_SUBJECT_BYTES], request[API_BYTES];
+    char subject[2 * NATS_SUBJECT_BYTES], request[NATS_REQUEST_BYTES];
     snprintf(subject, sizeof subject, "$JS.API.STREAM.CREATE.%.200s", link->options.log.stream);
-    snprintf(request, sizeof request,
-             "{\"name\":\"%s\",\"subjects\":[\"%s\"],\"storage\":\"%s\",\"num_replicas\":%u,"
-             "\"retention\":\"limits\",\"discard\":\"old\",\"max_bytes\":%" PRId64
-             ",\"max_age\":%" PRId64 ",\"max_msgs\":-1,\"max_consumers\":-1,\"max_msg_size\":-1,"
-             "\"duplicate_window\":%" PRId64 "}",
-             link->options.log.stream, link->options.log.subject, log->file ? "file" : "memory",
-             log->replicas, log->bytes > 0 ? (int64_t)log->bytes : -1, log->age_ns,
-             log->age_ns > 0 && log->age_ns < duplicate_window_ns ? log->age_ns
-                                                                  : duplicate_window_ns);
+    nats_log_request(&link->options.log, log, request);
     return link_publish(link, subject, ANSWER_CREATE, 0, request);
 }
 

@@ -29,25 +29,11 @@
 #include "core/error.h"
 #include "io/nats/answers.h"
 #include "io/nats/connection.h"
+#include "io/nats/logs.h"
 #include "stream/ownership.h"
 #include "wire/record.h"
 
 struct nats_link;
-
-enum {
-    NATS_NAME_BYTES = 64, /* of a cluster's, a partition's or a worker's name, terminated */
-};
-
-/* Which log: of cluster NAME and partition PARTITION, "raw" or "log". */
-struct nats_log_name {
-    char stream[NATS_SUBJECT_BYTES];  /* "NAME:PARTITION:raw" */
-    char subject[NATS_SUBJECT_BYTES]; /* "convolvd.NAME.PARTITION.raw" */
-};
-
-/* Whether a name can be part of a subject: letters, digits, '_' and '-', 1 … 63 of them. */
-bool nats_name_valid(const char *name);
-void nats_log_name(const char *cluster, const char *partition, const char *kind,
-                   struct nats_log_name *name);
 
 struct nats_link_options {
     uv_loop_t *loop;
@@ -104,12 +90,6 @@ void nats_link_answer(struct nats_link *link);
 void nats_link_follow(struct nats_link *link, uint64_t sequence);
 
 /* Makes the log, if it is not there: LINK_CREATED or LINK_FAILED. */
-struct nats_log_options {
-    bool file;         /* else in memory */
-    uint32_t replicas; /* 1 … 5 */
-    uint64_t bytes;    /* the oldest records go beyond it; 0: no limit */
-    int64_t age_ns;    /* or when they are older; 0: no limit */
-};
 bool nats_link_create(struct nats_link *link, const struct nats_log_options *options);
 
 /* ---- what has happened ------------------------------------------------------------------- */
