@@ -214,6 +214,21 @@ void analysis_world_open(struct analysis_world *world, const struct analysis_ops
         fail_msg("%s", problem.text);
 }
 
+void analysis_world_open_good(struct analysis_world *world, const struct analysis_ops *ops,
+                              const struct analysis_stream *stream, const char *const *settings)
+{
+    analysis_world_open(world, ops, stream, settings);
+    if (world->errors[0] != '\0')
+        fail_msg("%s", world->errors);
+}
+
+float *analysis_world_floats(uint64_t count)
+{
+    float *memory = calloc(count, sizeof *memory);
+    assert_non_null(memory);
+    return memory;
+}
+
 void analysis_world_close(struct analysis_world *world)
 {
     world->ops->close(world->analysis);

@@ -56,7 +56,13 @@ struct analysis_stream analysis_world_stream(uint32_t channels, double rate_hz, 
  * unless its check reports an error. Unknown keys and values that do not parse fail the test. */
 void analysis_world_open(struct analysis_world *world, const struct analysis_ops *ops,
                          const struct analysis_stream *stream, const char *const *settings);
+/* The same; an error or a warning of the check fails the test. */
+void analysis_world_open_good(struct analysis_world *world, const struct analysis_ops *ops,
+                              const struct analysis_stream *stream, const char *const *settings);
 void analysis_world_close(struct analysis_world *world);
+
+/* Zeros; to be freed with free(). */
+float *analysis_world_floats(uint64_t count);
 
 /* Frames [from, until) of the signal as one run; tells the epoch's begin and end. */
 void analysis_world_put(struct analysis_world *world, const struct analysis_signal *signal,

@@ -29,27 +29,12 @@ static const struct condition *body(const struct analysis_world *world, size_t e
     return world->events[event].event.body;
 }
 
-static float *floats(uint64_t count)
-{
-    float *memory = calloc(count, sizeof *memory);
-    assert_non_null(memory);
-    return memory;
-}
-
-static void open_good(struct analysis_world *world, const struct analysis_stream *stream,
-                      const char *const *settings)
-{
-    analysis_world_open(world, &analysis_vibration, stream, settings);
-    if (world->errors[0] != '\0')
-        fail_msg("%s", world->errors);
-}
-
 /* Opens, puts x[frames] of one channel as one epoch. */
 static void run(struct analysis_world *world, double rate_hz, const char *unit, const float *x,
                 uint64_t frames, const char *const *settings)
 {
     const struct analysis_stream stream = analysis_world_stream(1, rate_hz, unit);
-    open_good(world, &stream, settings);
+    analysis_world_open_good(world, &analysis_vibration, &stream, settings);
     const struct analysis_signal signal = {
         .channels = 1, .frames = frames, .samples = x, .rate_hz = rate_hz};
     analysis_world_put(world, &signal, 0, frames);
@@ -63,7 +48,7 @@ static void test_overall_values_of_a_sine(void **state)
     (void)state;
     enum { M = 4096, F = 4 * M };
     const double amplitude = 3, bias = 40;
-    float *x = floats(F);
+    float *x = analysis_world_floats(F);
     for (int i = 0; i < F; i++)
         x[i] = (float)(bias + amplitude * sin(2 * PI * 64 * i / M + PI / 2));
     struct analysis_world world;
@@ -104,7 +89,7 @@ static void test_velocity_of_a_sine(void **state)
         {"mm/s", 33.3, 0, 1e-5},    {"m/s2", 12, 1, 2e-4},    {"m/s2", 12.5, 1, 2e-4},
         {"m/s2", 4.9, 1, 1},        {"m/s2", 1100, 1, 1},
     };
-    float *x = floats(F);
+    float *x = analysis_world_floats(F);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const double amplitude = 7;
         for (int n = 0; n < F; n++)
@@ -137,7 +122,7 @@ static void test_the_envelope_line_of_amplitude_modulation(void **state)
     for (int taken = 0; taken < 2; taken++)
         for (size_t d = 0; d < 3; d++) {
             const double amplitude = 2.5;
-            float *x = floats(F);
+            float *x = analysis_world_floats(F);
             for (int i = 0; i < F; i++) {
                 const double envelope =
                     amplitude * (1 + depths[d] * cos(2 * PI * 37 * i / M + 0.3));
@@ -146,12 +131,13 @@ static void test_the_envelope_line_of_amplitude_modulation(void **state)
             struct analysis_stream stream = analysis_world_stream(1, M, "m/s2");
             stream.envelope = !taken;
             struct analysis_world world;
-            open_good(&world, &stream,
-                      taken ? (const char *const[]){"segment = 8192 frames", "segments = 5",
-                                                    "envelope low = 1 kHz", "envelope high = 3 kHz",
-                                                    "highest = 100 Hz", NULL}
-                            : (const char *const[]){"segment = 8192 frames", "segments = 5",
-                                                    "highest = 100 Hz", NULL});
+            analysis_world_open_good(
+                &world, &analysis_vibration, &stream,
+                taken ? (const char *const[]){"segment = 8192 frames", "segments = 5",
+                                              "envelope low = 1 kHz", "envelope high = 3 kHz",
+                                              "highest = 100 Hz", NULL}
+                      : (const char *const[]){"segment = 8192 frames", "segments = 5",
+                                              "highest = 100 Hz", NULL});
             const struct analysis_signal signal = {
                 .channels = 1, .frames = F, .samples = x, .rate_hz = M};
             analysis_world_put(&world, &signal, 0, F);
@@ -178,7 +164,7 @@ static void test_a_struck_outer_race(void **state)
 {
     (void)state;
     enum { RATE = 16384, F = 4 * RATE };
-    float *x = floats(F);
+    float *x = analysis_world_floats(F);
     struct random_state random = {11};
     const double speed = 29.5, bpfo = 3.5848 * speed * 0.99; /* 1 % of slip */
     for (int i = 0; i < F; i++)
@@ -216,7 +202,7 @@ static void test_spectral_kurtosis_of_noise_and_of_a_tone(void **state)
 {
     (void)state;
     enum { M = 4096, F = 16 * M, POINTS = 64 };
-    float *x = floats(F);
+    float *x = analysis_world_floats(F);
     struct random_state random = {12};
     for (int i = 0; i < F; i++)
         x[i] = (float)(random_normal(&random) + 1e3 * sin(2 * PI * i / 4) + 1e5);
@@ -245,7 +231,7 @@ static void test_speed_of_a_tacho(void **state)
     (void)state;
     enum { RATE = 8192, F = 2 * RATE };
     const double speed = 24.173;
-    float *x = floats(2 * F);
+    float *x = analysis_world_floats(2 * F);
     for (int i = 0; i < F; i++) {
         const double turn = 2 * PI * speed * i / RATE;
         x[2 * i] = (float)sin(3.1 * turn);         /* a line at 3.1 times the speed */
@@ -253,10 +239,10 @@ static void test_speed_of_a_tacho(void **state)
     }
     const struct analysis_stream stream = analysis_world_stream(2, RATE, "V");
     struct analysis_world world;
-    open_good(&world, &stream,
-              (const char *const[]){"segment = 8192 frames", "segments = 2", "tacho = 2",
-                                    "pulses = 2", "tacho level = 500 mV", "bpfo = 3.1",
-                                    "harmonics = 1", NULL});
+    analysis_world_open_good(
+        &world, &analysis_vibration, &stream,
+        (const char *const[]){"segment = 8192 frames", "segments = 2", "tacho = 2", "pulses = 2",
+                              "tacho level = 500 mV", "bpfo = 3.1", "harmonics = 1", NULL});
     const struct analysis_signal signal = {
         .channels = 2, .frames = F, .samples = x, .rate_hz = RATE};
     analysis_world_put(&world, &signal, 0, F);
@@ -279,7 +265,7 @@ static void test_segments_with_invalid_frames_are_left_out(void **state)
 {
     (void)state;
     enum { M = 64, F = 1000 }; /* groups of 4 segments, 32 frames apart: 160 frames */
-    float *x = floats(F);
+    float *x = analysis_world_floats(F);
     for (int i = 0; i < F; i++)
         x[i] = (float)sin(2 * PI * 8 * i / M);
     static const struct invalid_range invalid[] = {
@@ -301,7 +287,8 @@ static void test_segments_with_invalid_frames_are_left_out(void **state)
     };
     const struct analysis_stream stream = analysis_world_stream(1, 1e3, "V");
     struct analysis_world world;
-    open_good(&world, &stream, (const char *const[]){"segment = 64 frames", "segments = 4", NULL});
+    analysis_world_open_good(&world, &analysis_vibration, &stream,
+                             (const char *const[]){"segment = 64 frames", "segments = 4", NULL});
     const struct analysis_signal signal = {.channels = 1,
                                            .frames = F,
                                            .samples = x,
@@ -339,7 +326,7 @@ static void test_cuts_and_state_change_nothing(void **state)
          "tacho level = 0.3 m/s2", "velocity low = 100 Hz", NULL},
     };
     enum { CHANNELS = 3, F = 5000, EPOCHS = 3 };
-    float *x = floats(EPOCHS * F * CHANNELS);
+    float *x = analysis_world_floats(EPOCHS * F * CHANNELS);
     struct random_state noise = {13};
     for (uint64_t i = 0; i < EPOCHS * F * CHANNELS; i++)
         x[i] = (float)random_normal(&noise);
@@ -454,10 +441,11 @@ static void test_reports(void **state)
     char report[800] = {0};
     const struct analysis_stream stream = analysis_world_stream(1, 16384, "g");
     struct analysis_world world;
-    open_good(&world, &stream,
-              (const char *const[]){"segment = 1 s", "segments = 3", "envelope low = 2 kHz",
-                                    "envelope high = 4 kHz", "speed = 1500 rpm", "bpfo = 3.5",
-                                    "bpfi = 5.5", "kurtosis segment = 256 frames", NULL});
+    analysis_world_open_good(&world, &analysis_vibration, &stream,
+                             (const char *const[]){"segment = 1 s", "segments = 3",
+                                                   "envelope low = 2 kHz", "envelope high = 4 kHz",
+                                                   "speed = 1500 rpm", "bpfo = 3.5", "bpfi = 5.5",
+                                                   "kurtosis segment = 256 frames", NULL});
     FILE *out = fmemopen(report, sizeof report, "w");
     world.ops->report(&world.options, out);
     fclose(out);
@@ -489,7 +477,7 @@ static void test_extremes(void **state)
     (void)state;
     enum { CHANNELS = 1024, F = 64 };
     static const double rates[] = {1.0 / 3, 2e8};
-    float *x = floats(CHANNELS * F);
+    float *x = analysis_world_floats(CHANNELS * F);
     for (int kind = 0; kind < 2; kind++) {
         for (size_t i = 0; kind > 0 && i < CHANNELS * F; i++)
             x[i] = (i / CHANNELS) % 2 ? 3.4e38f : -3.4e38f;
