@@ -153,7 +153,7 @@ static int create_log(struct visit *visit, const char *kind, json_t *made, struc
     const struct nats_log_options options = {.file = visit->made.file,
                                              .replicas = visit->made.replicas,
                                              .age_ns = visit->made.window_ns};
-    struct nats_log_name log;
+    struct nats_log_name log = {.stream = ""};
     char body[NATS_REQUEST_BYTES];
     nats_log_name(visit->config->cluster.name, visit->create, kind, &log);
     nats_log_request(&log, &options, body);
@@ -300,7 +300,7 @@ static int add_page(struct visit *visit, json_t *partitions, size_t *names, stru
     {
         char partition[NATS_NAME_BYTES];
         const char *kind;
-        struct nats_log_name log;
+        struct nats_log_name log = {.stream = ""};
         if (error != 0 || !json_is_string(name) ||
             !cut_name(cluster, json_string_value(name), partition, &kind))
             continue;
