@@ -4,6 +4,9 @@
  * A pass holds TILE neighbouring columns in registers while it walks down the rows. Fewer channels
  * than that are read as rows of several frames, which are folded at the end. The last tile overlaps
  * the one before it: a sample may be looked at twice.
+ *
+ * The variants for AVX2 and AVX-512 are written out: of the plain loop, compiled for AVX2, gcc 12
+ * makes a third more instructions, which take twice the time (64 frames of 64 channels).
  */
 #include "analysis/extremes.h"
 
