@@ -9,7 +9,6 @@ the log with that, by frame number; then each record of the log is read by its s
 begin where those of the record before end. Everything runs on loopback, in a folder of its own, and ends with this
 program. Server and records are those of tests/e2e.
 """
-import json
 import os
 import signal
 import socket
