@@ -20,6 +20,8 @@ class Input(cluster_world.Cluster):
         ledger = c.rig(self.folder.name, port, "--format", "f32be", "--rate", RATE, "--channels", CHANNELS, "--signal", "noise",
                        "--frames", 30001, *arguments)
         c.wait_for(lambda: gateway.stream("rig")["frames_in"]["received"] == ledger["frames"], "the rig's frames")
+        # All of it is in RAW before the gateway knows that nothing follows.
+        cluster_world.wait_value(lambda: self.newest("raw").next == ledger["frames"], "the rig's frames in RAW")
         return ledger, self.end_of_input()
 
     def test_the_end_of_the_input_is_told(self):
