@@ -500,6 +500,7 @@ int commands_open(const struct process *process, struct status_queue *status,
         free(commands);
         return ERROR_MEMORY;
     }
+    responses_open(commands);
     *out = commands;
     return 0;
 }
@@ -534,6 +535,7 @@ void commands_stop(struct commands *commands)
         return;
     commands->stopped = true;
     changes_stop(commands->changes);
+    responses_stop(commands);
     viewers_close(commands->viewers);
     commands->viewers = NULL;
     for (struct call *call = commands->calls; call != NULL; call = call->next) {

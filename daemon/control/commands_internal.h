@@ -10,6 +10,7 @@
 #include "control/process.h"
 #include "control/request.h"
 #include "control/status_queue.h"
+#include "pipeline/job.h"
 
 /* A request whose answer is still to come. */
 struct call {
@@ -29,6 +30,16 @@ struct call {
     json_t *failure;
 };
 
+/* A response under way, or room for one: commands_response.c. */
+struct response_slot {
+    struct job_watch watch;
+    struct commands *commands;
+    uint64_t call;
+    char stream[64];
+};
+
+enum { RESPONSES_MAX = 2 };
+
 struct commands {
     const struct process *process;
     struct status_queue *status;
@@ -38,7 +49,7 @@ struct commands {
     struct call *calls; /* those that wait */
     unsigned call_count;
     uint64_t last_number;
-    unsigned responses; /* workers that measure filters */
+    struct response_slot responses[RESPONSES_MAX];
     struct log_limit refused_limit;
     void (*repeated)(void *context, uint64_t call, const struct change_answer *answer);
     void *repeat_context;
@@ -65,6 +76,9 @@ struct pipeline *stream_of(const struct call *call, const json_t *request, json_
 
 /* commands_response.c */
 command_handler handle_response;
+void responses_open(struct commands *commands);
+/* Gives no further answer; before the loop ends. */
+void responses_stop(struct commands *commands);
 
 /* commands_change.c */
 command_handler handle_filter, handle_gain, handle_mute, handle_transaction;

@@ -1,14 +1,17 @@
 /*
  * The command `response`: what the filters of the configuration do on a stream: taps, delay,
- * magnitude over frequency. The loop names the filters and holds the configuration; a worker makes
+ * magnitude over frequency. The loop names the filters and holds the configuration; a job makes
  * their taps anew, measures them and writes the answer, so that no design, however long, delays a
- * block.
+ * block. A filter that does not come back, such as a file on a disk that hangs, is cut off after
+ * `prepare timeout`: its thread is left behind (job.h), and no more than a few of them.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "control/commands_internal.h"
+#include "core/log.h"
 #include "filter/response.h"
 
 enum {
@@ -16,14 +19,11 @@ enum {
     TAP_VALUES = 2048,
     GRID_POINTS = 8192, /* at least, and twice the taps */
     FILTERS_MAX = 64,
-    AT_ONCE = 2, /* workers that designs may keep from changes and reloads */
 };
 
-/* Owned by the worker between uv_queue_work and its return, else by the loop. */
+/* The job's while it runs; the loop's before and after. */
 struct response_work {
-    uv_work_t work;
-    struct commands *commands;
-    uint64_t call;
+    struct job job;
     struct config *config; /* held */
     const struct config_stream *stream;
     uint32_t filters[FILTERS_MAX]; /* indices into config */
@@ -32,7 +32,7 @@ struct response_work {
     json_t *answer; /* NULL: no memory */
 };
 
-/* ---- worker ------------------------------------------------------------------------------ */
+/* ---- the job's thread -------------------------------------------------------------------- */
 
 static double decibels(double magnitude)
 {
@@ -118,31 +118,88 @@ static json_t *filter_json(const struct response_work *work, uint32_t i)
     return object;
 }
 
-static void measure(uv_work_t *uv_work)
+static void measure(struct job *job)
 {
-    struct response_work *work = uv_work->data;
+    struct response_work *work = (struct response_work *)job;
     json_t *filters = json_array();
-    for (uint32_t i = 0; i < work->count; i++)
+    for (uint32_t i = 0; i < work->count; i++) {
+        if (!job_step(job, NULL, "a filter is read or designed", NULL))
+            break;
         json_array_append_new(filters, filter_json(work, i));
+    }
     work->answer =
         json_pack("{s:b, s:s, s:o}", "ok", 1, "stream", work->stream->name, "filters", filters);
 }
 
 /* ---- loop -------------------------------------------------------------------------------- */
 
-static void on_measured(uv_work_t *uv_work, int status)
+static void free_work(struct response_work *work)
 {
-    struct response_work *work = uv_work->data;
-    struct commands *commands = work->commands;
-    struct call *call = call_find(commands, work->call);
-    (void)status; /* nobody cancels it */
-    commands->responses--;
-    if (call != NULL)
-        call_finish(call, work->answer);
-    else
-        json_decref(work->answer);
+    json_decref(work->answer);
     config_free(work->config);
+    job_close(&work->job);
     free(work);
+}
+
+/* The job's thread, too, once it was left behind. */
+static void discard(struct job *job)
+{
+    free_work((struct response_work *)job);
+}
+
+static void on_measured(void *context, struct job *job)
+{
+    const struct response_slot *slot = context;
+    struct response_work *work = (struct response_work *)job;
+    struct call *call = call_find(slot->commands, slot->call);
+    if (call != NULL)
+        call_finish(call, json_incref(work->answer));
+    free_work(work);
+}
+
+/* The job was left behind, with all it has. */
+static void on_late(void *context, const char *stream, const char *step, struct engine *engine)
+{
+    const struct response_slot *slot = context;
+    struct call *call = call_find(slot->commands, slot->call);
+    struct problem problem;
+    (void)stream, (void)engine; /* none */
+    problem_set(&problem, ERROR_SYSTEM,
+                "the response hangs: %s, for longer than `prepare timeout`; it is cut off",
+                step != NULL ? step : "it does not begin");
+    log_error("stream %s: %s; its thread is left behind (%u of at most %d)", slot->stream,
+              problem.text, jobs_left_behind(JOB_OF_RESPONSE), JOBS_LEFT_MAX);
+    if (call != NULL)
+        call_finish(call, answer_error(&problem));
+}
+
+void responses_open(struct commands *commands)
+{
+    for (int i = 0; i < RESPONSES_MAX; i++) {
+        struct response_slot *slot = &commands->responses[i];
+        slot->commands = commands;
+        slot->watch.done = on_measured;
+        slot->watch.late = on_late;
+        slot->watch.context = slot;
+        job_watch_open(&slot->watch, commands->process->environment->loop);
+    }
+}
+
+void responses_stop(struct commands *commands)
+{
+    for (int i = 0; i < RESPONSES_MAX; i++) {
+        struct job *job = job_watch_close(&commands->responses[i].watch);
+        if (job != NULL)
+            discard(job);
+    }
+}
+
+static struct response_slot *free_slot(struct commands *commands)
+{
+    for (int i = 0; i < RESPONSES_MAX; i++)
+        if (commands->responses[i].watch.job == NULL)
+            return &commands->responses[i];
+    return NULL;
 }
 
 /* All filters by name, with the curves of those that the stream is configured with; or one. */
@@ -165,32 +222,38 @@ json_t *handle_response(struct call *call, const json_t *request)
     const struct pipeline *pipeline = stream_of(call, request, &failure);
     if (pipeline == NULL)
         return failure;
-    if (commands->responses == AT_ONCE || commands->stopped)
+    struct response_slot *slot = free_slot(commands);
+    if (slot == NULL || commands->stopped)
         return answer_busy();
+    if (jobs_left_behind(JOB_OF_RESPONSE) >= JOBS_LEFT_MAX) {
+        struct problem problem;
+        problem_set(&problem, ERROR_LIMIT,
+                    "%d responses hang already and were left behind; restart the daemon",
+                    JOBS_LEFT_MAX);
+        return answer_error(&problem);
+    }
     struct response_work *work = calloc(1, sizeof *work);
     if (work == NULL)
         return commands_failure("failed", "no memory for a response");
+    job_open(&work->job, JOB_OF_RESPONSE, measure, discard);
     work->config = config_hold(pipeline->config);
     work->stream = pipeline->stream_config;
     if (!name_filters(work, name)) {
-        failure = commands_failure(
-            "filter", "there is no such filter; {\"command\": \"streams\"} names them");
-        goto refuse;
+        free_work(work);
+        return commands_failure("filter",
+                                "there is no such filter; {\"command\": \"streams\"} names them");
     }
     struct call *kept = call_keep(call);
     if (kept == NULL) {
-        failure = answer_busy();
-        goto refuse;
+        free_work(work);
+        return answer_busy();
     }
-    work->commands = commands;
-    work->call = kept->number;
-    work->work.data = work;
-    commands->responses++;
-    uv_queue_work(commands->process->environment->loop, &work->work, measure, on_measured);
-    return NULL;
-
-refuse:
-    config_free(work->config);
-    free(work);
-    return failure;
+    slot->call = kept->number;
+    snprintf(slot->stream, sizeof slot->stream, "%s", work->stream->name);
+    if (job_watch_start(&slot->watch, &work->job, commands->process->config->daemon.prepare_ns) ==
+        0)
+        return NULL;
+    call_drop(kept);
+    free_work(work);
+    return commands_failure("failed", "no thread can be started for it");
 }

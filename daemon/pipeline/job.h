@@ -25,12 +25,13 @@
 struct engine;
 
 enum job_kind {
-    JOB_ON_DEVICE, /* makes plans for what stands by, and opens lost devices again */
-    JOB_OF_CHANGE, /* a change of a running stream, a reload, or freeing what one has replaced */
+    JOB_ON_DEVICE,   /* makes plans for what stands by, and opens lost devices again */
+    JOB_OF_CHANGE,   /* a change of a running stream, a reload, or freeing what one has replaced */
+    JOB_OF_RESPONSE, /* measures filters for the command `response` */
     JOB_KINDS,
 };
 
-/* No further change or reload begins while so many of them are left behind. */
+/* No further change, reload or response begins while so many of them are left behind. */
 enum { JOBS_LEFT_MAX = 3 };
 
 /* The first member of what the owner makes of it; the owner sets nothing in it by itself. */

@@ -576,7 +576,7 @@ int service_run(const struct service_options *options, struct problem *problem)
         if (error < 0 && problem != NULL)
             *problem = service->problem;
     }
-    if (jobs_left_behind(JOB_OF_CHANGE) > 0) { /* whoever comes back uses what would be freed */
+    if (jobs_left_behind(JOB_OF_CHANGE) + jobs_left_behind(JOB_OF_RESPONSE) > 0) { /* in use */
         status_output_close(service->output, flush_ns);
         numbers_close(service->numbers);
         return error;

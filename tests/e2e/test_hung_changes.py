@@ -99,6 +99,29 @@ class HungChanges(unittest.TestCase):
             self.nothing_lost(daemon)
             daemon.stop()
 
+    def test_a_response_whose_filter_cannot_be_read(self):
+        """Three are left behind; changes go on meanwhile."""
+        with self.daemon(self.config()) as daemon:
+            for _ in range(3):
+                daemon.signal(c.WEDGES["filter"])
+                answer = self.ask("response", stream="s", filter="two")
+                self.cut(answer)
+                self.assertIn("a filter is read or designed", answer["error"])
+            daemon.wait_said("stream s: the response hangs: a filter is read or designed")
+            # A fourth is not risked.
+            answer = self.ask("response", stream="s")
+            self.assertFalse(answer["ok"], answer)
+            self.assertIn("restart the daemon", answer["error"])
+            self.assertEqual(daemon.status()["changes_abandoned"], 0)
+            self.assertTrue(self.ask("filter", stream="s", filter="two")["ok"], daemon.output())
+            daemon.signal(c.UNWEDGE)
+            c.wait_for(lambda: self.ask("response", stream="s")["ok"], "a thread to come back")
+            self.nothing_lost(daemon)
+            # One that hangs holds up no stop.
+            daemon.signal(c.WEDGES["filter"])
+            self.cut(self.ask("response", stream="s"))
+            daemon.stop()
+
     def test_a_device_that_hangs_while_another_stands_by(self):
         with self.daemon(self.config(device="0, 1")) as daemon:
             c.wait_for(lambda: all(s["standby"] is not None for s in daemon.status()["streams"]), "what stands by")

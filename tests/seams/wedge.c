@@ -14,8 +14,9 @@
  *     SIGRTMIN + 7   the thread that prepares what stands by, at its next plan
  *     SIGRTMIN + 8   one thread, the next that prepares a plan
  *     SIGRTMIN + 10  one thread, the next that reads or designs the filters of a stream
- *     SIGRTMIN + 11  nothing: those of 8, 10 and 12 go on
+ *     SIGRTMIN + 11  nothing: those of 8, 10, 12 and 13 go on
  *     SIGRTMIN + 12  the thread that frees what a reload has replaced, at its next pipeline
+ *     SIGRTMIN + 13  one thread, the next that reads or designs a filter
  *
  * A signal may also be blocked and pending when the program starts.
  *
@@ -30,6 +31,8 @@ struct config;
 struct config_stream;
 struct devices;
 struct engine;
+struct filter_measure;
+struct filter_spec;
 struct pipeline;
 struct plan;
 struct plan_spec;
@@ -39,6 +42,7 @@ struct recording_writer;
 struct result;
 struct slot;
 struct stream_filters;
+struct taps;
 struct waveform;
 
 enum stage {
@@ -54,6 +58,7 @@ enum stage {
     STAGE_FILTERS,
     STAGE_RELEASE,
     STAGE_FREE,
+    STAGE_FILTER,
     STAGES_END
 };
 
@@ -177,6 +182,17 @@ int __wrap_stream_filters_make(const struct config *config, const struct config_
 {
     pass_once(STAGE_FILTERS);
     return __real_stream_filters_make(config, stream, out, problem);
+}
+
+int __real_filter_make(const struct filter_spec *spec, double rate_hz, struct taps ***sets,
+                       uint32_t *count, struct filter_measure *measure, struct problem *problem);
+int __wrap_filter_make(const struct filter_spec *spec, double rate_hz, struct taps ***sets,
+                       uint32_t *count, struct filter_measure *measure, struct problem *problem);
+int __wrap_filter_make(const struct filter_spec *spec, double rate_hz, struct taps ***sets,
+                       uint32_t *count, struct filter_measure *measure, struct problem *problem)
+{
+    pass_once(STAGE_FILTER);
+    return __real_filter_make(spec, rate_hz, sets, count, measure, problem);
 }
 
 void __real_pipelines_destroy(struct pipeline *pipeline);
