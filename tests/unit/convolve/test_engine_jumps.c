@@ -1,6 +1,7 @@
 /*
  * Blocks that are left out (shed, say) between two items: the same bits as without the jump, for
- * every variant that keeps something on the device, and no more is rebuilt than is missing.
+ * every variant that keeps something on the device, and no more is rebuilt than is missing. On the
+ * CPU's own memory and through a mirror.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@
 #include "convolve/item.h"
 #include "convolve/plan/plan.h"
 #include "tests/support/engine_group.h"
+#include "tests/support/engine_seams.h"
 
 enum { CHANNELS = 2, HOP = 16, TAPS = 1500, BLOCKS = 500, MOST = 4 };
 
@@ -55,12 +57,18 @@ static void compute(struct plan *plan, struct ring *ring, const struct test_run 
 }
 
 /* What a plan has to have seen before block `first`, in items of their own of at most `most`
- * blocks. Returns how many items; the device then has all of it. */
+ * blocks. `fresh`: the device has nothing of the ring yet. Returns how many items; the device then
+ * has all of it. */
 static uint32_t catch_up(struct plan *plan, struct ring *ring, uint64_t first, uint32_t most,
-                         struct random_state *random)
+                         struct random_state *random, bool fresh)
 {
     struct batch_item item = {
-        .plan = plan, .ring = ring, .position = first * HOP, .epoch_block = first};
+        .plan = plan,
+        .ring = ring,
+        .position = first * HOP,
+        .epoch_block = first,
+        .fresh_until = fresh ? BLOCKS * HOP : 0,
+    };
     uint32_t items = 0, missing;
     for (; (missing = engine_missing(&item)) > 0; items++) {
         struct batch *batch = engine_batch_take(engine);
@@ -103,7 +111,7 @@ static void in_parts(const char *variant)
         for (bool fresh = true; block + MOST < BLOCKS; fresh = false) {
             const uint32_t blocks = 1 + random_below(&random, MOST);
             const uint32_t items =
-                catch_up(plan.plan, ring, block, 1 + random_below(&random, both), &random);
+                catch_up(plan.plan, ring, block, 1 + random_below(&random, both), &random, fresh);
             compute(plan.plan, ring, &run, block, blocks, fresh);
             several += items > 1;
             block += blocks + (random_below(&random, 3) == 0 ? random_below(&random, both) : 0);
@@ -192,5 +200,9 @@ int main(void)
         cmocka_unit_test(same_bits_after_blocks_left_out),
         cmocka_unit_test(same_bits_in_parts),
     };
-    return cmocka_run_group_tests(tests, open_engine, close_engine);
+    int failed = cmocka_run_group_tests_name("engine: jumps", tests, open_engine, close_engine);
+    engine_seams.mirrored = true;
+    failed +=
+        cmocka_run_group_tests_name("engine: jumps, mirrored", tests, open_engine, close_engine);
+    return failed;
 }
