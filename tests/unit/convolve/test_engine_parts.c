@@ -91,6 +91,14 @@ static void expect_whole(struct scene *scene, const struct batch *batch)
     engine_batch_release(engine, whole);
 }
 
+/* The counts here are of the CPU's kernels, whose groups compute one row each; a GPU's compute
+ * several. That parts are the whole to the bit there: test_bit_identity. */
+static void only_on_cpus(void)
+{
+    if (!harness_runs(engine, "lanes"))
+        skip();
+}
+
 /* ---- cutting --------------------------------------------------------------------------------- */
 
 /* Launches of `blocks` blocks in so many parts. */
@@ -111,6 +119,7 @@ static uint32_t count_parts(struct scene *scene, uint32_t blocks, int64_t parts)
 static void parts_are_rows_then_groups(void **state)
 {
     (void)state;
+    only_on_cpus();
     struct scene scene, narrow;
     scene_open(engine, &scene, "local", CHANNELS, 129);
     assert_int_equal(count_parts(&scene, 1, 0), 1);
@@ -134,6 +143,7 @@ static void parts_are_rows_then_groups(void **state)
 static void others_overtake_between_two_parts(void **state)
 {
     (void)state;
+    only_on_cpus();
     struct scene lengthy, brief;
     scene_open(engine, &lengthy, "local", CHANNELS, 129);
     scene_open(engine, &brief, "direct", 1, 9);
@@ -214,12 +224,14 @@ static void a_part_fails(bool refused)
 static void a_part_is_refused(void **state)
 {
     (void)state;
+    only_on_cpus();
     a_part_fails(true);
 }
 
 static void a_part_fails_while_it_runs(void **state)
 {
     (void)state;
+    only_on_cpus();
     a_part_fails(false);
 }
 
@@ -228,6 +240,7 @@ static void a_part_fails_while_it_runs(void **state)
 static void an_engine_is_left_with_parts(void **state)
 {
     (void)state;
+    only_on_cpus();
     const uint32_t before = engines_abandoned();
     struct engine *lost = harness_engine();
     struct scene lengthy, brief;
