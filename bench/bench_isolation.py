@@ -11,7 +11,7 @@ last frame of the block received to result built, from the kernel's receive time
     hung disk     the thread that writes its recording hangs in a write, for ever
     reload        it is reloaded with another filter, every second
     long filter   it changes over OSC between a short and a long filter, every second
-    overload      a stream of lower priority needs several times what the device can do
+    overload      a stream of lower priority needs several times what the device can do; its blocks are shed
     device loss   another stream's device hangs for longer than its deadline, is lost, and comes back, time
                   and again; that stream has a filter of 1.4 s and moves to the device of the measured one
                   meanwhile. Two engines on the CPU stand for two devices, so both take the same cores
@@ -112,8 +112,8 @@ class Unread:
 class Run:
     """One daemon, its measured stream and the other ones."""
 
-    def __init__(self, folder, fault):
-        self.folder, self.fault = folder, fault
+    def __init__(self, folder, fault, device):
+        self.folder, self.fault, self.device = folder, fault, device
         self.ports = {name: c.free_port() for name in ("probe", "other", "greedy", "out", "osc", "greedy out")}
         for name, taps in (("short", TAPS), ("other", TAPS - 2), ("long", LONG_TAPS), ("greedy", GREEDY_TAPS)):
             np.save(os.path.join(folder, f"{name}.npy"), c.random_taps(taps, taps))
@@ -131,7 +131,7 @@ class Run:
 
     def write_config(self, other_filter="other"):
         loss = self.fault == "device loss"
-        text = "[daemon]\nstatus on exit = no\n\n[device]\n" + ("device = 1, 0\nbatch deadline = 100 ms\n\n" if loss else "device = cpu\n\n")
+        text = "[daemon]\nstatus on exit = no\n\n[device]\n" + ("device = 1, 0\nbatch deadline = 100 ms\n\n" if loss else f"device = {self.device}\n\n")
         other = f"block = {BLOCK} frames\n" + ("priority = 10\n" if loss else "")
         text += self.stream("other", RATE, "long" if loss else other_filter, other)
         text += self.stream("probe", RATE, "short", f"block = {BLOCK} frames\n" + ("device = 0\n" if loss else ""))
@@ -239,6 +239,12 @@ class Run:
                 figures = next((s for s in shown["streams"] if s["name"] == "probe"), None)
                 if self.fault == "device loss" and sum(d["losses"]["stalled"] for d in shown["devices"]) == 0:
                     sys.exit("bench_isolation: no device was lost")
+                if self.fault == "overload":
+                    greedy = next(s for s in shown["streams"] if s["name"] == "greedy")
+                    sheds = sum(greedy["frames_out"]["shed"].values()) + sum(greedy["frames_in"]["gap"].values())
+                    self.greedy_share = sheds / max(1, greedy["frames_in"]["timeline"])
+                    if self.greedy_share < 0.1:
+                        sys.exit(f"bench_isolation: {self.device} kept up with it ({self.greedy_share:.0%} shed): this was no overload")
             return quiet, loud, figures
         finally:
             self.over.set()
@@ -264,6 +270,7 @@ def main():
     parser.add_argument("--csv")
     parser.add_argument("--seconds", type=float, default=5, help="of each phase")
     parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--device", default="cpu", help="as in the configuration; a device loss takes two on the CPU")
     parser.add_argument("--only", action="append", choices=FAULTS)
     parser.add_argument("--quick", action="store_true", help="one round of 3 s")
     arguments = parser.parse_args()
@@ -277,10 +284,14 @@ def main():
     faults = arguments.only or FAULTS
     quiet, loud = {f: [] for f in faults}, {f: [] for f in faults}
     ratios, shed = {f: [] for f in faults}, {f: 0 for f in faults}
+    greedy_shares = []
     for _ in range(arguments.rounds):
         for fault in faults:
             with tempfile.TemporaryDirectory(prefix="convolvd-bench-") as folder:
-                before, during, figures = Run(folder, fault).measure(arguments.seconds)
+                run = Run(folder, fault, arguments.device)
+                before, during, figures = run.measure(arguments.seconds)
+            if fault == "overload":
+                greedy_shares.append(run.greedy_share)
             quiet[fault].append(before)
             loud[fault].append(during)
             ratios[fault].append(quantile(during, 0.999) / quantile(before, 0.999))
@@ -301,6 +312,8 @@ def main():
         rows.append({"what": "p99.9 beside a fault", "shape": fault, "ours": f"{1e6 * ours:.1f}", "peer": f"{1e6 * peer:.1f}",
                      "ratio": f"{ours / peer:.3f}", "bar": "<=2", "unit": "us", "median": f"{middle:.3f}",
                      "spread": spread, "error": "0", "command": " ".join(["bench/bench_isolation.py", *sys.argv[1:]])})
+    if greedy_shares:
+        print(f"overload: {min(greedy_shares):.0%} to {max(greedy_shares):.0%} of the other stream's frames were shed")
     if arguments.csv:
         append(arguments.csv, rows)
     return 0
