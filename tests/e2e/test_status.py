@@ -44,7 +44,10 @@ class Status(unittest.TestCase):
                         answers.append((form, text))
 
                 def running():
-                    ask(b"json")
+                    try:
+                        ask(b"json")
+                    except ConnectionRefusedError:
+                        return False  # bound, and not listening yet
                     return json.loads(answers.pop()[1]).get("status", {}).get("state") == "running"
                 c.wait_for(running, "a daemon that runs", 4 * c.PATIENCE_S)
                 threads = [threading.Thread(target=ask, args=(b"json" if i % 2 else b"table",)) for i in range(CLIENTS)]
