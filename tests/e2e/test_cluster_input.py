@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 # parallel: yes
 # takes: 2 s CPU in 5 s
-"""What a gateway makes of a rig's input: its end is told, so that the worker computes the last frames and the tail."""
+"""What a gateway makes of a rig's input: its end is told, so that the worker computes the last frames and the tail;
+after a reload that opens the sink anew, its epochs go on."""
+import signal
 import unittest
 
 import cluster_world
 import convolvd as c
-from cluster_world import CHANNELS, GATEWAY_RTP, RATE, TAPS, WORKER
+from cluster_world import CHANNELS, GATEWAY, GATEWAY_RTP, RATE, TAPS, WORKER
 
 
 class Input(cluster_world.Cluster):
@@ -27,6 +29,27 @@ class Input(cluster_world.Cluster):
     def test_the_end_of_the_input_is_told(self):
         ledger, log = self.send()
         self.assertEqual(log[-1].next, ledger["frames"] + TAPS - 1)
+
+    def test_epochs_go_on_after_a_reload_of_the_sink(self):
+        self.server()
+        gateway = self.start("gateway", GATEWAY)
+        before = cluster_world.wait_value(lambda: self.of_data(self.newest("raw")), "records in RAW")
+        with open(gateway.path, encoding="utf-8") as file:
+            text = file.read()
+        with open(gateway.path, "w", encoding="utf-8") as file:
+            file.write(text.replace("message = 4 KiB", "message = 8 KiB"))
+        gateway.signal(signal.SIGHUP)
+        gateway.wait_said("reloaded")
+        reloaded = self.newest("raw").sequence
+        cluster_world.wait_value(lambda: self.newest("raw").sequence > reloaded + 20, "records of the sink that was opened anew")
+        gateway.stop()
+        at = [(record.epoch, record.first_missing) for record in self.records("raw") if record.kind == "data"]
+        self.assertEqual(at, sorted(set(at)), "frames of RAW are numbered twice")
+        self.assertGreater(at[-1][0], before.epoch)
+
+    @staticmethod
+    def of_data(record):
+        return record if record and record.kind == "data" else None
 
 
 if __name__ == "__main__":

@@ -40,6 +40,8 @@ struct sink {
     struct nats_partition *partition; /* results: shared with the source */
     struct pieces pieces;
     bool started, owns, other_plan, room_wanted;
+    bool resumed; /* owned the log before: its newest records may be this sink's, not only this
+                     process's */
     /* input: what the stream's epochs and frames are in RAW */
     bool numbered;        /* the first term of this run has said it */
     uint64_t local_epoch; /* of the stream: frame `local_from` of it is frame 0 of raw_epoch */
@@ -246,7 +248,7 @@ static void put_input(struct sink *s, const struct result *result)
     drop(s, DROP_QUEUE, result->frames - taken);
 }
 
-/* The newest record is of this run: what follows it in the spool is appended again. */
+/* The newest record is of this sink: what follows it in the spool is appended again. */
 static void go_back(struct sink *s, const struct record *newest)
 {
     struct pieces *p = &s->pieces;
@@ -293,8 +295,8 @@ static void renumber(struct piece *piece, uint64_t from, uint64_t epoch)
     }
 }
 
-/* The log ends with another gateway's record, or an earlier run's: this one goes on with an epoch
- * of its own, from what has not been appended yet. */
+/* The log ends with a record of another gateway, an earlier run or the sink that a reload has
+ * closed: this one goes on with an epoch of its own, from what has not been appended yet. */
 static void begin_anew(struct sink *s, const struct record *newest)
 {
     struct pieces *p = &s->pieces;
@@ -327,11 +329,11 @@ static void on_resume(void *context, const struct record *newest)
     struct sink *s = context;
     if (!s->options.raw)
         resume_results(s, newest);
-    else if (newest->kind != 0 && newest->owner == s->cluster->identity)
+    else if (s->resumed && newest->kind != 0 && newest->owner == s->cluster->identity)
         go_back(s, newest);
     else
         begin_anew(s, newest);
-    s->owns = true;
+    s->owns = s->resumed = true;
     nats_appender_ready(s->appender);
     drain(s);
 }
