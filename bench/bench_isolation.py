@@ -112,7 +112,7 @@ class Unread:
 class Run:
     """One daemon, its measured stream and the other ones."""
 
-    def __init__(self, folder, fault, device):
+    def __init__(self, folder, fault, device, cold):
         self.folder, self.fault, self.device = folder, fault, device
         self.ports = {name: c.free_port() for name in ("probe", "other", "greedy", "out", "osc", "greedy out")}
         for name, taps in (("short", TAPS), ("other", TAPS - 2), ("long", LONG_TAPS), ("greedy", GREEDY_TAPS)):
@@ -121,6 +121,9 @@ class Run:
         self.path = os.path.join(folder, "bench.conf")
         self.gate = os.path.join(folder, "gate")
         self.environment = {**os.environ, "RUNTIME_DIRECTORY": folder}
+        if cold:
+            self.environment |= {"CACHE_DIRECTORY": os.path.join(folder, "cache"), "CUDA_CACHE_PATH": os.path.join(folder, "cuda"),
+                                 "POCL_CACHE_DIR": os.path.join(folder, "pocl")}
         if fault == "device loss":  # the engine that opens first is the other stream's
             self.environment |= {"LD_PRELOAD": FAULTY, "FAULTY_MODE": "late", "FAULTY_CALL": "1", "FAULTY_MS": str(LATE_MS),
                                  "FAULTY_GATE": self.gate, "FAULTY_CONTEXTS": "99", "FAULTY_DEVICE": "first", "POCL_DEVICES": "pthread pthread"}
@@ -271,6 +274,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=5, help="of each phase")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--device", default="cpu", help="as in the configuration; a device loss takes two on the CPU")
+    parser.add_argument("--cold", action="store_true", help="each run begins with empty caches of compiled kernels")
     parser.add_argument("--only", action="append", choices=FAULTS)
     parser.add_argument("--quick", action="store_true", help="one round of 3 s")
     arguments = parser.parse_args()
@@ -288,7 +292,7 @@ def main():
     for _ in range(arguments.rounds):
         for fault in faults:
             with tempfile.TemporaryDirectory(prefix="convolvd-bench-") as folder:
-                run = Run(folder, fault, arguments.device)
+                run = Run(folder, fault, arguments.device, arguments.cold)
                 before, during, figures = run.measure(arguments.seconds)
             if fault == "overload":
                 greedy_shares.append(run.greedy_share)

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "core/log.h"
 #include "device/compiler.h"
+#include "device/compiler_child.h"
 #include "io/sound/devices.h"
 #include "io/sound/helper.h"
 
@@ -17,7 +18,7 @@ bool cli_helper(int argc, char **argv, int *status)
         *status = compiler_main(argc, argv);
         return true;
     }
-    compiler_offer();
+    compiler_offer(COMPILER_DEADLINE_NS);
     if (argc == 2 && strcmp(argv[1], SOUND_DEVICES_ARGUMENT) == 0)
         sound_devices_main();
     if (argc != 2 || strcmp(argv[1], SOUND_HELPER_ARGUMENT) != 0)

@@ -14,6 +14,7 @@
 #include "core/clock.h"
 #include "core/doorbell.h"
 #include "core/log.h"
+#include "device/compiler.h"
 
 static void note_done(struct slot *slot, cl_int status)
 {
@@ -308,6 +309,7 @@ static void launch(struct engine *engine, struct slot *slot)
     slot->launch = ++engine->launches;
     if (!slot->worker) {
         atomic_store_explicit(&engine->live, true, memory_order_relaxed);
+        compiler_streams_run();
         arrivals_note(&engine->arrivals, batch->submitted_ns);
         if (batch->part_ns > 0 && batch->count <= PARTED_ITEMS)
             engine->parted = slot;

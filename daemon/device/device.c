@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "device/compiler.h"
 #include "device/pocl_cache.h"
 
 /* ---- opening and closing ----------------------------------------------------------------- */
@@ -111,6 +112,7 @@ static int create(struct device *device, struct problem *problem)
         .info = &device->found.info,
         .kernels_dir = device->kernels_dir,
         .cache_dir = device->cache_dir,
+        .build_apart = device->traits.builds_apart ? compiler_build : NULL,
     };
     int error = open_queues(device, problem);
     struct arena *arenas[DEVICE_ARENAS];

@@ -112,6 +112,17 @@ void pocl_cache_direct(const char *cache_dir, uint64_t needed_bytes)
         path, reason, (unsigned long long)(needed_bytes >> 20));
 }
 
+void nvidia_cache_direct(const char *cache_dir)
+{
+    char path[PATH_BYTES];
+    if (cache_dir == NULL ||
+        snprintf(path, sizeof path, "%s/nvidia", cache_dir) >= (int)sizeof path)
+        return;
+    mkdir(cache_dir, 0755);
+    if (access(cache_dir, W_OK) == 0)
+        setenv("CUDA_CACHE_PATH", path, 0);
+}
+
 static struct {
     pthread_mutex_t mutex;
     bool set;
@@ -120,8 +131,10 @@ static struct {
 void pocl_cache_set(const char *cache_dir)
 {
     pthread_mutex_lock(&once.mutex);
-    if (!once.set)
+    if (!once.set) {
         pocl_cache_direct(cache_dir, POCL_CACHE_NEEDS_BYTES);
+        nvidia_cache_direct(cache_dir);
+    }
     once.set = true;
     pthread_mutex_unlock(&once.mutex);
 }

@@ -174,44 +174,50 @@ static int build_source(const struct program_request *request, const char *sourc
     }
 }
 
+/* NULL: the cache has no binary that the driver takes. */
+static cl_program build_cached(const struct program_request *request, const char *key,
+                               const char *options)
+{
+    char path[PATH_BYTES];
+    size_t bytes = 0;
+    cl_int code = CL_SUCCESS, status = CL_SUCCESS;
+    cl_program program = NULL;
+    if (request->cache_dir == NULL || !cache_path(request, key, path))
+        return NULL;
+    uint8_t *binary = cache_read(path, &bytes);
+    const uint8_t *binaries = binary;
+    if (binary != NULL)
+        program = clCreateProgramWithBinary(request->context, 1, &request->device, &bytes,
+                                            &binaries, &status, &code);
+    free(binary);
+    if (program != NULL &&
+        (code != CL_SUCCESS || status != CL_SUCCESS ||
+         clBuildProgram(program, 1, &request->device, options, NULL, NULL) != CL_SUCCESS)) {
+        clReleaseProgram(program);
+        program = NULL;
+    }
+    return program;
+}
+
 int program_build(const struct program_request *request, cl_program *out, struct problem *problem)
 {
-    char *source = NULL, options[PROGRAM_OPTIONS + sizeof common_options + 1], key[DIGEST_TEXT],
-         path[PATH_BYTES];
+    char *source = NULL, options[PROGRAM_OPTIONS + sizeof common_options + 1], key[DIGEST_TEXT];
     int error = kernel_source(request->kernels_dir, request->file, &source, problem);
     if (error < 0)
         return error;
     snprintf(options, sizeof options, "%s %s", common_options, request->options);
     cache_key(request, source, options, key);
 
-    cl_int code = CL_SUCCESS, status = CL_SUCCESS;
-    cl_program program = NULL;
-    if (request->cache_dir != NULL && cache_path(request, key, path)) {
-        size_t bytes = 0;
-        uint8_t *binary = cache_read(path, &bytes);
-        const uint8_t *binaries = binary;
-        if (binary != NULL)
-            program = clCreateProgramWithBinary(request->context, 1, &request->device, &bytes,
-                                                &binaries, &status, &code);
-        if (program != NULL &&
-            (code != CL_SUCCESS || status != CL_SUCCESS ||
-             clBuildProgram(program, 1, &request->device, options, NULL, NULL) != CL_SUCCESS)) {
-            clReleaseProgram(program);
-            program = NULL;
-        }
-        free(binary);
-        if (program != NULL) {
-            free(source);
-            *out = program;
-            return 0;
-        }
+    cl_program program = build_cached(request, key, options);
+    if (program == NULL && request->build_apart != NULL && request->build_apart(request))
+        program = build_cached(request, key, options);
+    if (program == NULL) {
+        error = build_source(request, source, options, &program, problem);
+        if (error == 0 && request->cache_dir != NULL)
+            cache_write(request, key, program);
     }
-    error = build_source(request, source, options, &program, problem);
     free(source);
-    if (error < 0)
-        return error;
-    if (request->cache_dir != NULL)
-        cache_write(request, key, program);
-    *out = program;
-    return 0;
+    if (error == 0)
+        *out = program;
+    return error;
 }

@@ -8,6 +8,8 @@
 #ifndef CONVOLVD_DEVICE_PROGRAM_H
 #define CONVOLVD_DEVICE_PROGRAM_H
 
+#include <stdbool.h>
+
 #include "device/opencl.h"
 
 enum { PROGRAM_OPTIONS = 768 }; /* bytes of a request's options, at most */
@@ -20,6 +22,9 @@ struct program_request {
     const char *cache_dir;   /* NULL: none */
     const char *file;        /* "general.cl" */
     const char *options;     /* -D … */
+    /* Has another process build what the cache lacks, and leave it there; NULL: none does. False:
+     * this one is to build it. */
+    bool (*build_apart)(const struct program_request *request);
 };
 
 /* Returns 0, ERROR_PROGRAM with the head of the compiler's log (all of it goes to the log), or the

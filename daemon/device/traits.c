@@ -25,6 +25,7 @@ struct device_traits device_traits_of(const struct device_info *info)
         .local_budget_bytes = info->local_bytes > reserved ? info->local_bytes - reserved : 0,
         .depth = info->gpu ? DEVICE_DEPTH_GPU : DEVICE_DEPTH_CPU,
         .depth_short = info->gpu ? DEVICE_DEPTH_GPU_SHORT : DEVICE_DEPTH_CPU,
+        .builds_apart = info->gpu,
         .polled = info->gpu,
     };
 }

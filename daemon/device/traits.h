@@ -39,6 +39,7 @@ struct device_traits {
     uint64_t local_budget_bytes; /* local memory of a group for transforms */
     uint32_t depth;              /* batches to keep in the device's queue, by default */
     uint32_t depth_short;        /* of short ones */
+    bool builds_apart; /* the driver holds launches up while it builds a program: see compiler.h */
     bool polled; /* the driver reports completions late: threads of the engine poll for them */
 };
 

@@ -254,15 +254,18 @@ static void compile_apart(const struct trial *trial)
         struct kernel *kernel = i % 2 == 0 ? stage->kernel : stage->rare;
         if (kernel == NULL || has_run(kernel, stage->items) || !live)
             continue;
-        const struct compiler_job job = {
-            .kernel = kernel,
+        struct program_request request = engine->device.kernels.target;
+        request.file = kernel->file;
+        request.options = kernel->options;
+        const struct compiler_launch launch = {
+            .function = kernel->function,
             .items = stage->items,
             .local_bytes = stage->local_bytes,
             .shared_bytes = stage->shared_bytes != 0 ? stage->shared_bytes
                                                      : stage->items * sizeof(struct report_row),
             .numbers = stage->number_count,
         };
-        compiler_run(&engine->device, &job);
+        compiler_run(&request, &launch);
     }
 }
 

@@ -322,6 +322,28 @@ static void full_disk_is_left_alone(void **state)
         setenv("POCL_CACHE_DIR", kept, 1);
 }
 
+static void nvidia_keeps_machine_code_beside_pocl(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set, *cache_dir, *want;
+    } cases[] = {
+        {NULL, "/tmp", "/tmp/nvidia"},
+        {"/tmp/mine", "/tmp", "/tmp/mine"},
+        {NULL, "/proc/cache", NULL},
+        {NULL, NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        unsetenv("CUDA_CACHE_PATH");
+        if (cases[i].set != NULL)
+            setenv("CUDA_CACHE_PATH", cases[i].set, 1);
+        nvidia_cache_direct(cases[i].cache_dir);
+        const char *got = getenv("CUDA_CACHE_PATH");
+        assert_string_equal(got != NULL ? got : "", cases[i].want != NULL ? cases[i].want : "");
+    }
+    unsetenv("CUDA_CACHE_PATH");
+}
+
 static void kernels_directory_wins_by_name(void **state)
 {
     (void)state;
@@ -382,6 +404,7 @@ int main(void)
         cmocka_unit_test(bytes_beside_a_piece_are_noticed),
         cmocka_unit_test(damaged_cache_costs_a_build),
         cmocka_unit_test(full_disk_is_left_alone),
+        cmocka_unit_test(nvidia_keeps_machine_code_beside_pocl),
         cmocka_unit_test(kernels_directory_wins_by_name),
         cmocka_unit_test(costs_are_learnt),
     };

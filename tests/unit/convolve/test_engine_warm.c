@@ -22,6 +22,7 @@
 #include "convolve/check/prepare.h"
 #include "core/clock.h"
 #include "device/compiler.h"
+#include "device/compiler_child.h"
 #include "tests/support/engine_harness.h"
 
 enum { HOP = 256, FRAMES = 64 * HOP, PACE_US = 1000 };
@@ -91,26 +92,27 @@ static void test_no_block_waits_for_a_kernel_to_compile(void **state)
     struct preparation preparation = {.engine = engine, .plan = &next};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, prepare, &preparation), 0);
-    double longest_ms = longest_block_ms(engine, &live, ring, &preparation.done);
+    const double longest_ms = longest_block_ms(engine, &live, ring, &preparation.done);
     pthread_join(thread, NULL);
     if (preparation.error != 0)
         fail_msg("%s", preparation.problem.text);
-    print_message("prepared in %.0f ms, the longest block meanwhile took %.1f ms\n",
-                  (double)preparation.ns / NS_PER_MS, longest_ms);
+    const double prepared_ms = (double)preparation.ns / NS_PER_MS;
+    print_message("prepared in %.0f ms, the longest block meanwhile took %.1f ms\n", prepared_ms,
+                  longest_ms);
     engine_ring_close(engine, ring);
     test_plan_free(&live);
     test_plan_free(&next);
     signal_free(signal);
     harness_engine_close(engine);
-    /* Compiling takes a second; a busy machine may delay a block by tens of milliseconds. */
-    assert_true(longest_ms < 300);
+    /* Half of the time goes into compiling; a busy machine delays both. */
+    assert_true(longest_ms < prepared_ms / 4);
 }
 
 int main(int argc, char **argv)
 {
     if (argc > 2 && strcmp(argv[1], COMPILER_ARGUMENT) == 0)
         return compiler_main(argc, argv);
-    compiler_offer();
+    compiler_offer(COMPILER_DEADLINE_NS);
     char folder[] = "/tmp/convolvd-cold-XXXXXX", command[80];
     if (mkdtemp(folder) == NULL)
         return 1;
