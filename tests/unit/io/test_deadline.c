@@ -1,6 +1,8 @@
 /*
  * The deadline of a close: the timer reaches it neither early nor twice, however stale the loop's
  * time is; a deadline in the past is reached on the next iteration, and none never.
+ *
+ * timeout: 20
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,7 +36,7 @@ static void deadlines(void **state)
         unsigned reached;
     } cases[] = {
         {"in 20 ms", 20 * NS_PER_MS, 1}, {"within the millisecond", NS_PER_MS / 2, 1},
-        {"passed", -NS_PER_SECOND, 1},   {"long passed", -3600 * (int64_t)NS_PER_SECOND, 1},
+        {"passed", -NS_PER_SECOND, 1},   {"before the machine's start", INT64_MIN / 2, 1},
         {"none", INT64_MAX, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
