@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
-# takes: 1 s CPU in 25 s
+# takes: 3 s CPU in 25 s
 """Alarms of the running daemon: what a rig does wrong raises each, once, and its end is told; a live channel, a gap
 and a channel marked unused raise none. Real sockets; a rig of three channels that this test plays."""
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
-# takes: 2 s CPU in 5 s
+# takes: 1 s CPU in 4 s
 """What a gateway makes of a rig's input: its end is told, so that the worker computes the last frames and the tail;
 after a reload that opens the sink anew, its epochs go on."""
 import signal

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# takes: 4 s CPU in 4 s
 """The commands that print and leave: what they say, and their exit status."""
 import os
 import subprocess

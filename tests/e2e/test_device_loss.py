@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
-# takes: 21 s CPU in 140 s
+# takes: 19 s CPU in 140 s
 # takes-long: 155 s CPU in 486 s
 # timeout: 900
 # sanitizers: no, LD_PRELOAD comes before the sanitizer's own library

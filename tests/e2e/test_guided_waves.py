@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# takes: 3 s CPU in 3 s
 """Guided waves: the generator's tone burst through the filter that is matched to it. Each echo peaks at the frame that
 the formula of docs/filters.md gives, with its amplitude, and sidecar and status tell where the excitation began."""
 import os

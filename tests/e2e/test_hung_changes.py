@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
-# takes: 3 s CPU in 60 s
+# takes: 4 s CPU in 60 s
 """What prepares a start, a reload or a change and does not come back is cut off after `prepare timeout`: whoever asked
 gets an answer, the log says what hangs, what runs runs on, and the next change works."""
 import json

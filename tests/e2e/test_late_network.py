@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# takes: 0 s CPU in 4 s
 """A daemon whose network comes late, goes and comes back, and whose `interface` a reload changes, in a network
 namespace of the test's own. test_interfaces has every kind of address."""
 import ctypes

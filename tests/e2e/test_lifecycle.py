@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# takes: 5 s CPU in 4 s
 # sanitizers: yes
 """The daemon's life: it ends by itself, drains on SIGTERM, leaves on a second signal, shows its
 table, and says why it cannot start. Chains end with their last tail."""

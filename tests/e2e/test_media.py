@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
-# takes: 3 s CPU in 55 s
+# takes: 2 s CPU in 55 s
 """ffmpeg and GStreamer as they come: as senders of L16 and L24 into the daemon, and as receivers
 that open the SDP file of a sink. Every frame they send is filtered, every frame they receive is
 compared with the definition, by its number: the first frame of the recording is frame 0."""

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# takes: 1 s CPU in 6 s
 """What people wrote in trials, and what the programs answer: one table, each row an input and the words that the
 answer must hold. Rows that need no file stand in tests/unit/config/test_config_combinations.c too."""
 import os

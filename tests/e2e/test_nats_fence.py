@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # sanitizers: no
 # parallel: yes
-# takes: 2 s CPU in 4 s
+# takes: 1 s CPU in 4 s
 """What the logs of a cluster rest on: of two writers that follow the same record, one is refused, by the server and by
 every replica. The writers sit at different servers and send at once; FENCE_ROUNDS sets how often (docs/cluster.md
 has 2000)."""

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # sanitizers: yes
 # parallel: yes
-# takes: 2 s CPU in 6 s
+# takes: 0 s CPU in 3 s
 """convolv-tap --log, and with it libconvolv-nats: a partition's results by frame number, from records that this test
 encodes by itself as docs/cluster.md says. Whatever becomes of the log meanwhile, each frame comes once and is the
 right one; what the log has dropped, what nobody computed and a fork are told."""

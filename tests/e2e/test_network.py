@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# takes: 1 s CPU in 6 s
 # sanitizers: yes
 """Every way into the daemon and every sample format: rig -> UDP -> daemon -> recording, against
 numpy, frame by frame; and what others send to its ports, counted under its name.

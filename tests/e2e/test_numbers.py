@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# takes: 1 s CPU in 3 s
 """What receivers know a stream by outlives a reload, a restart and a crash: the next epoch has the next
 number, its frames begin at 0, RTP time stamps go on by the time that has passed, SSRC and sequence
 numbers go on. So (epoch, frame) names each result once."""

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# takes: 0 s CPU in 3 s
 """Pure Data as the other side: a patch of vanilla objects ([oscformat], [netsend], [netreceive], [oscparse])
 sends blocks as lists of floats, asks, exchanges the filter, and writes down what comes back. Pd has no
 64-bit numbers, so they come as two i; its samples come as a blob.

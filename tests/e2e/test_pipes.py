@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # kernels: plain, pipes are tested
 # parallel: yes
-# takes: 12 s CPU in 25 s
+# takes: 3 s CPU in 17 s
 """Shell pipelines through the daemon: ffmpeg, arecord, cat and sox before and behind it, a slow
 reader, a reader that leaves, a live source that does not wait, an incomplete last frame. What comes
 out is compared with the definition frame by frame; nothing may be missing between two pipes."""

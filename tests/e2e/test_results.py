@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# takes: 2 s CPU in 4 s
 """Integer results: encoded on the device where all of a stream's sinks agree, by the sinks where one
 of them needs floats; the same codes and the same counts of clipped samples either way."""
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
-# takes: 1 s CPU in 3 s
+# takes: 1 s CPU in 2 s
 """Hits that rest on inputs near full scale have the flag saturated, to the frame: an input code of at least
 95 % of full scale in a - (S-1) ... b of one of the hit's inputs, S the longest filter. In every kind of format,
 decimated, aligned, through a chain, and where the stream is handed over between that input and the hit."""

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # timeout: 240
 # parallel: yes
-# takes: 4 s CPU in 42 s
+# takes: 3 s CPU in 42 s
 """`convolvd --measure-loopback` against a JACK server whose ports lead back over a client with a known
 delay: found to the frame, kept, and declared by the stream that captures from the card; where
 nothing comes back it is told so, and nothing is kept.

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
-# takes: 43 s CPU in 68 s
+# takes: 27 s CPU in 68 s
 """The daemon under a real systemd, booted in namespaces of its own (tests/systemd/boot): active only
 after READY, restarted by the watchdog when a stage is wedged, started by its socket, no packet lost
 across a restart, the sandbox, reload and stop; what is obtained of priority and memory is shown."""

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# takes: 1 s CPU in 7 s
 # sanitizers: yes
 """convolv-rig and convolv-tap against each other, without a daemon: what the rig says it sent is
 what arrives, faults are exactly those of the ledger, the tap's verdicts and exit statuses, and

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# takes: 0 s CPU in 4 s
 """Nobody reads what the daemon writes: standard error and standard output are full pipes from the start
 on. Blocks, the control socket and SIGTERM go on as if somebody did."""
 import fcntl

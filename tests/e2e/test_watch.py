@@ -3,7 +3,7 @@
 connection, is refused beyond four viewers, and costs nothing when nobody looks.
 
 # parallel: yes
-# takes: 2 s CPU in 8 s
+# takes: 0 s CPU in 2 s
 """
 import fcntl
 import json

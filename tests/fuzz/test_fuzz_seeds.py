@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # sanitizers: yes
 # parallel: yes
-# takes: 6 s CPU in 19 s
+# takes: 4 s CPU in 18 s
 """Every fuzzer's seeds, cut off and with single bytes changed, through the fuzzer's harness.
 
 `make fuzz` searches further and needs clang; this runs in every build, so that the sanitizers see each

@@ -3,7 +3,7 @@
  * item, the neighbours in a batch, a rebuilt device, or a block computed early and again;
  * gaps and epochs are silence by presence bits; a change of plan inside a block is exact.
  *
- * takes: 9 s CPU in 12 s
+ * takes: 4 s CPU in 4 s
  */
 #include <math.h>
 #include <setjmp.h>

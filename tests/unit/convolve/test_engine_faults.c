@@ -4,7 +4,7 @@
  * a damaged binary cache costs a build and nothing else, a full disk no more, a byte beside a piece
  * of device memory is noticed, and a first batch meets no page fault.
  *
- * takes: 9 s CPU in 11 s
+ * takes: 2 s CPU in 2 s
  */
 #include <dirent.h>
 #include <setjmp.h>

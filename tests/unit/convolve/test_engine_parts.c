@@ -3,7 +3,7 @@
  * of the whole to the bit, and what becomes of it when a part fails or the device is lost
  * meanwhile. On the CPU's own memory and through a mirror.
  *
- * takes: 1 s CPU in 2 s
+ * takes: 0 s CPU in 1 s
  */
 #include <setjmp.h>
 #include <stdarg.h>

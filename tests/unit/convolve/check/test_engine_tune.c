@@ -3,7 +3,7 @@
  * least time of those that suit; plan_prepare follows it, and gives the same samples by it.
  *
  * sanitizers: no, it measures, and a sanitizer changes what is fastest
- * takes: 10 s CPU in 15 s
+ * takes: 6 s CPU in 7 s
  */
 #include <math.h>
 #include <setjmp.h>

@@ -4,7 +4,7 @@
  * and values that are not finite, banks, outputs of several forms, and to the bit for every J.
  *
  * long: also, every transform length
- * takes: 8 s CPU in 10 s
+ * takes: 2 s CPU in 2 s
  */
 #include <math.h>
 #include <setjmp.h>

@@ -3,7 +3,7 @@
  * virtual Ethernet interfaces that come, lose their link, go and come back. Multicast datagrams are
  * sent out of an interface and looped back as received on it.
  *
- * takes: 0 s CPU in 12 s
+ * takes: 0 s CPU in 11 s
  */
 #include <setjmp.h>
 #include <stdarg.h>
