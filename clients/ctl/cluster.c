@@ -14,9 +14,10 @@
 #include "io/nats/answers.h"
 #include "io/nats/logs.h"
 #include "io/nats/options.h"
+#include "io/nats/presence.h"
 #include "wire/record.h"
 
-enum { CONNECT_MS = 3000, ANSWER_MS = 3000, OWNER_MS = 300, PAUSE_MS = 10 };
+enum { CONNECT_MS = 3000, ANSWER_MS = 3000, OWNER_MS = 300, LISTEN_MS = 700, PAUSE_MS = 10 };
 
 /* The servers, and what the words ask of them. */
 struct visit {
@@ -319,6 +320,40 @@ static int add_page(struct visit *visit, json_t *partitions, size_t *names, stru
     return error;
 }
 
+/* What workers tell of themselves, for as long as each of them tells at least once. */
+static json_t *listen_to_workers(struct visit *visit)
+{
+    char subject[NATS_SUBJECT_BYTES];
+    natsSubscription *heard = NULL;
+    natsMsg *told = NULL;
+    json_t *workers = json_object(), *list = json_array(), *worker;
+    const char *name;
+    nats_presence_subject(visit->config->cluster.name, "*", subject);
+    snprintf(strrchr(subject, '.'), 3, ".*");
+    const int64_t until_ns = clock_monotonic_ns() + LISTEN_MS * NS_PER_MS;
+    int64_t left_ns = LISTEN_MS * NS_PER_MS;
+    if (natsConnection_SubscribeSync(&heard, visit->connection.connection, subject) != NATS_OK)
+        left_ns = 0;
+    for (;
+         left_ns > 0 && natsSubscription_NextMsg(&told, heard, left_ns / NS_PER_MS + 1) == NATS_OK;
+         left_ns = until_ns - clock_monotonic_ns()) {
+        struct candidate of;
+        bool leaves;
+        if (nats_presence_read(strrchr(natsMsg_GetSubject(told), '.') + 1, natsMsg_GetData(told),
+                               (size_t)natsMsg_GetDataLength(told), &of, &leaves) &&
+            !leaves)
+            json_object_set_new(workers, of.worker,
+                                json_pack("{s:s, s:f, s:f, s:b, s:s}", "worker", of.worker, "load",
+                                          of.load, "capacity", of.capacity, "room", of.room,
+                                          "config", of.config));
+        natsMsg_Destroy(told);
+    }
+    natsSubscription_Destroy(heard);
+    json_object_foreach(workers, name, worker) json_array_append(list, worker);
+    json_decref(workers);
+    return list;
+}
+
 static json_t *list(struct visit *visit, struct problem *problem)
 {
     json_t *partitions = json_object(), *partition;
@@ -335,8 +370,8 @@ static json_t *list(struct visit *visit, struct problem *problem)
     json_object_foreach(partitions, name, partition) json_object_set_new(
         partition, "lag_frames",
         lag_json(json_object_get(partition, "raw"), json_object_get(partition, "log")));
-    return json_pack("{s:s, s:o}", "cluster", visit->config->cluster.name, "partitions",
-                     partitions);
+    return json_pack("{s:s, s:o, s:o}", "cluster", visit->config->cluster.name, "partitions",
+                     partitions, "workers", listen_to_workers(visit));
 }
 
 static void print_log(const char *partition, const char *kind, const json_t *log, const json_t *lag)
@@ -369,6 +404,24 @@ static void print_log(const char *partition, const char *kind, const json_t *log
            behind, age_s);
 }
 
+static void print_workers(const json_t *workers)
+{
+    size_t i;
+    json_t *worker;
+    if (json_array_size(workers) > 0)
+        printf("\n%-24s %8s %9s  %s\n", "worker", "load", "capacity", "configuration");
+    json_array_foreach(workers, i, worker)
+    {
+        char name[40];
+        snprintf(name, sizeof name, "%s", reply_string(worker, "worker"));
+        reply_text(name, stdout);
+        printf("%*s %6.0f %% %7.0f %%  %.12s%s\n", (int)(strlen(name) < 24 ? 24 - strlen(name) : 0),
+               "", reply_number(worker, "load") * 100, reply_number(worker, "capacity") * 100,
+               reply_string(worker, "config"),
+               json_is_true(json_object_get(worker, "room")) ? "" : "  full: takes no partition");
+    }
+}
+
 static void print_list(const json_t *answer)
 {
     const char *name;
@@ -381,6 +434,7 @@ static void print_list(const json_t *answer)
         print_log(name, "log", json_object_get(partition, "log"),
                   json_object_get(partition, "lag_frames"));
     }
+    print_workers(json_object_get(answer, "workers"));
 }
 
 /* ---- entry ------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /*
  * Cluster: its servers, and who this run of this daemon is in it. Plain data; the service makes it
- * before the first stream, and it does not change while the process runs.
+ * before the first stream, and only a reload changes `config`.
  */
 #ifndef CONVOLVD_CLUSTER_CLUSTER_H
 #define CONVOLVD_CLUSTER_CLUSTER_H
@@ -17,7 +17,8 @@ struct cluster {
     char worker[WORKER_NAME];
     uint64_t identity; /* of this run, random, never 0 */
     int64_t lease_ns;
-    char config[CONFIG_DIGEST];
+    double capacity;            /* share in use from which on it takes no partition */
+    char config[CONFIG_DIGEST]; /* of what all workers of a partition share */
 };
 
 #endif

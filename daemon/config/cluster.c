@@ -19,6 +19,7 @@ int build_cluster(struct build *build)
                      cluster->name);
     cluster->identity = identity != NULL ? identity->text : NULL;
     cluster->lease_ns = value_of(section, KEY_CLUSTER_LEASE)->integer;
+    cluster->capacity = value_of(section, KEY_CLUSTER_CAPACITY)->number;
     if (credentials != NULL) {
         cluster->credentials =
             build_path(build, credentials->text, place_of(section, KEY_CLUSTER_CREDENTIALS));

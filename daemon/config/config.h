@@ -75,6 +75,7 @@ struct config_cluster {
     const char *identity;         /* NULL: host and instance */
     const char *credentials, *ca; /* files; NULL: none */
     int64_t lease_ns;
+    double capacity;
 };
 
 struct config_filter {
@@ -221,9 +222,11 @@ struct config {
     const char *path;            /* the main file's name */
     char hash[CONFIG_HASH_TEXT]; /* SHA-256 of every setting made, in order of section and key;
                                     comments do not count */
-    char fixed_hash[CONFIG_HASH_TEXT]; /* of what cannot change while running: [device] and the
-                                          directories */
-    struct config_memory *memory;      /* owns all of the above */
+    char fixed_hash[CONFIG_HASH_TEXT];  /* of what cannot change while running: [device] and the
+                                           directories */
+    char shared_hash[CONFIG_HASH_TEXT]; /* of what all daemons that may compute the same streams
+                                           share: these, their filters and sinks, and the lease */
+    struct config_memory *memory;       /* owns all of the above */
 };
 
 /* What the loader asks of the world outside the text. NULL in config_load: the real one. */

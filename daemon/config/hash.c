@@ -185,6 +185,64 @@ static void hash_stream(const struct build *build, uint32_t index)
     digest_finish(&sha, stream->hash);
 }
 
+static bool is_shared(const struct build *build, uint32_t stream)
+{
+    return build->streams[stream].driver != NULL && build->streams[stream].driver->shared;
+}
+
+static bool is_shared_stream(const struct build *build, const struct raw_section *section)
+{
+    for (uint32_t i = 0; i < build->config->stream_count; i++)
+        if (is_shared(build, i) && strcmp(build->streams[i].name, section->name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_shared_sink(const struct build *build, const struct raw_section *section)
+{
+    for (uint32_t i = 0; i < build->config->sink_count; i++)
+        if (is_shared(build, build->sinks[i].stream) &&
+            strcmp(build->sinks[i].name, section->name) == 0)
+            return true;
+    return false;
+}
+
+static bool has_shared_edge(const struct build *build, uint32_t filter)
+{
+    for (uint32_t i = 0; i < build->config->stream_count; i++)
+        for (uint32_t e = 0; is_shared(build, i) && e < build->streams[i].edge_count; e++)
+            if (build->streams[i].edges[e].filter == filter)
+                return true;
+    return false;
+}
+
+/* Of streams that several daemons may compute: their sections, filters with the contents of their
+ * files, and sinks, in the words of the file. The sections are sorted, so that the order in the
+ * file does not count. */
+static void hash_shared(const struct build *build)
+{
+    struct config *config = build->config;
+    const struct raw *raw = build->raw;
+    struct sha256_ctx sha;
+    char lease[32];
+    bool any = false;
+    sha256_init(&sha);
+    for (uint32_t i = 0; i < config->stream_count; i++)
+        any = any || is_shared(build, i);
+    for (unsigned s = 0; any && s < raw->count; s++) {
+        const struct raw_section *section = raw->sections[s];
+        if ((section->kind == SECTION_STREAM && is_shared_stream(build, section)) ||
+            (section->kind == SECTION_SINK && is_shared_sink(build, section)))
+            hash_settings(&sha, section, true);
+        for (uint32_t f = 0; section->kind == SECTION_FILTER && f < config->filter_count; f++)
+            if (build->filter_sections[f] == section && has_shared_edge(build, f))
+                hash_filter(&sha, build, f);
+    }
+    snprintf(lease, sizeof lease, "%lld", (long long)config->cluster.lease_ns);
+    digest_text(&sha, lease);
+    digest_finish(&sha, config->shared_hash);
+}
+
 static void hash_fixed(const struct build *build)
 {
     struct config *config = build->config;
@@ -211,6 +269,7 @@ void config_hashes(struct build *build)
     hash_fixed(build);
     sha256_init(&sha);
     qsort(raw->sections, raw->count, sizeof *raw->sections, compare_sections);
+    hash_shared(build);
     for (unsigned s = 0; s < raw->count; s++)
         hash_settings(&sha, raw->sections[s], true);
     digest_finish(&sha, build->config->hash);

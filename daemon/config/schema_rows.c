@@ -303,6 +303,8 @@ const struct schema_row schema_rows[KEYS] = {
         .sentence = "What this daemon is called in the cluster; each has a name of its own, and keeps it over a restart."}},
     [KEY_CLUSTER_LEASE] = {SECTION_CLUSTER, .row = {"lease", OPTION_TIME, .minimum = 0.3, .maximum = 60, .fallback = "1 s",
         .sentence = "An owner that neither answers nor appends for so long is taken for dead; all daemons of a cluster have the same."}},
+    [KEY_CLUSTER_CAPACITY] = {SECTION_CLUSTER, .row = {"capacity", OPTION_RATIO, .minimum = 0, .maximum = 1, .fallback = "80 %",
+        .sentence = "A worker of whose busiest device, or of whose loop's time, so much is in use takes no more partitions; 0: it takes none. Those that it has it keeps."}},
     [KEY_CLUSTER_CREDENTIALS] = {SECTION_CLUSTER, .row = {"credentials", OPTION_PATH, .fallback_words = "none",
         .sentence = "A file that lets the daemon in: a user's JWT and seed as `nsc` writes them, or one line user:password."}},
     [KEY_CLUSTER_CA] = {SECTION_CLUSTER, .row = {"ca", OPTION_PATH, .fallback_words = "the system's, where `servers` say tls://",

@@ -24,6 +24,9 @@ struct io_environment {
     struct sound_cards *cards;     /* io/sound: the open cards; NULL: source and sink share none */
     struct nats_hub *nats;         /* io/nats: where sources and sinks of partitions meet */
     const struct cluster *cluster; /* who this daemon is in its cluster */
+    /* Share of the busiest device's time that streams have had lately; NULL: not known. */
+    double (*load)(void *context);
+    void *load_context;
 };
 
 #endif

@@ -187,9 +187,11 @@ struct sink_ops {
      * takes everything. */
     int (*record)(struct sink *sink, bool on, const char *who, struct sink_record_at *at);
     /* Loop thread. Gives up the partition of a cluster whose results it appends, so that another
-     * daemon takes it; *term: the one that ends, 0: it does not own it. False: it appends no
-     * results of a partition of this name. NULL: it never does. */
-    bool (*hand_over)(struct sink *sink, const char *partition, uint64_t *term);
+     * daemon takes it: `worker`, or (NULL) the first of them. *term: the one that ends; 0: it gives
+     * nothing up, as *problem says. False: it appends no results of a partition of this name.
+     * NULL: it never does. */
+    bool (*hand_over)(struct sink *sink, const char *partition, const char *worker, uint64_t *term,
+                      struct problem *problem);
     /* Loop thread. Lines of its section with which it would begin as commands have set it; NULL: as
      * configured. NULL in the row: commands change nothing. */
     const char *(*saved)(const struct sink *sink);

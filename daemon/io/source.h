@@ -155,6 +155,8 @@ struct source_ops {
     bool exact;         /* blocks are computed whole, whenever their frames come: no idle flush */
     bool padded;        /* `bits` and `justify` say how samples lie in their words */
     bool osc_server;    /* needs the OSC server */
+    bool shared;        /* several daemons compute such a stream, one at a time: they must be
+                           configured alike */
 
     /* The options of its own, all of one structure that starts zeroed. */
     const struct option_row *options;

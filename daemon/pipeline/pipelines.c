@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "pipeline/losses.h"
 
 struct pipelines {
@@ -161,6 +162,22 @@ uint32_t pipelines_count(const struct pipelines *pipelines, enum pipelines_which
     for (uint32_t at = 0; pipelines_next(pipelines, which, &at) != NULL;)
         count++;
     return count;
+}
+
+double pipelines_load(const struct pipelines *pipelines)
+{
+    const int64_t now_ns = clock_monotonic_ns();
+    double loads[DEVICES_USED_MAX] = {0}, most = 0;
+    struct pipeline *pipeline;
+    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_ALL, &at)) != NULL;) {
+        const struct placement *placement = pipeline->placement;
+        if (pipeline->stream == NULL || placement == NULL || placement->number >= DEVICES_USED_MAX)
+            continue;
+        double *load = &loads[placement->number];
+        *load += stream_load(pipeline->stream, now_ns);
+        most = *load > most ? *load : most;
+    }
+    return most;
 }
 
 struct pipeline *pipelines_find(const struct pipelines *pipelines, const char *name)

@@ -124,6 +124,9 @@ void pipelines_unschedule(struct pipelines *pipelines, enum pipelines_which whic
 /* Takes the retired ones out of the registry into out[PIPELINES_MAX]; returns how many. */
 uint32_t pipelines_take_retired(struct pipelines *pipelines, struct pipeline **out);
 
+/* Share of the busiest device's time that all streams have had lately. */
+double pipelines_load(const struct pipelines *pipelines);
+
 /* Puts those in use into the order of this configuration, the retired ones behind them. */
 void pipelines_order(struct pipelines *pipelines, const struct config *config);
 

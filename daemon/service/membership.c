@@ -8,6 +8,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "pipeline/pipelines.h"
+
 /* HOST, or HOST/INSTANCE where systemd gave the process a directory of its own name:
  * convolvd@gpu0 has /run/convolvd-gpu0. */
 static void default_name(char name[WORKER_NAME])
@@ -21,19 +23,36 @@ static void default_name(char name[WORKER_NAME])
              last != NULL ? last + 1 : "");
 }
 
-int membership_of(const struct config *config, struct cluster *cluster, struct problem *problem)
+void membership_reloaded(const struct config *config, struct cluster *cluster)
 {
+    snprintf(cluster->config, sizeof cluster->config, "%s", config->shared_hash);
+}
+
+static double load(void *context)
+{
+    const struct process *process = context;
+    return process->pipelines != NULL ? pipelines_load(process->pipelines) : 0;
+}
+
+int membership_of(struct process *process, struct io_environment *environment,
+                  struct cluster *cluster, struct problem *problem)
+{
+    const struct config *config = process->config;
     const struct config_cluster *from = &config->cluster;
     *cluster = (struct cluster){.servers = from->servers,
                                 .credentials = from->credentials,
                                 .ca = from->ca,
                                 .name = from->name,
-                                .lease_ns = from->lease_ns};
+                                .lease_ns = from->lease_ns,
+                                .capacity = from->capacity};
     if (from->identity != NULL)
         snprintf(cluster->worker, sizeof cluster->worker, "%s", from->identity);
     else
         default_name(cluster->worker);
-    snprintf(cluster->config, sizeof cluster->config, "%s", config->hash);
+    membership_reloaded(config, cluster);
+    environment->cluster = cluster;
+    environment->load = load;
+    environment->load_context = process;
     if (getrandom(&cluster->identity, sizeof cluster->identity, 0) !=
         (ssize_t)sizeof cluster->identity)
         return problem_set(problem, ERROR_SYSTEM, "no random numbers: %s", strerror(errno));

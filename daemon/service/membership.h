@@ -9,8 +9,14 @@
 
 #include "cluster/cluster.h"
 #include "config/config.h"
+#include "control/process.h"
+#include "io/environment.h"
 
-/* `cluster` points into the configuration. 0, or ERROR_SYSTEM: the system has no random numbers. */
-int membership_of(const struct config *config, struct cluster *cluster, struct problem *problem);
+/* Makes `cluster` of the process's configuration, which it points into, and tells `environment` of
+ * it and of the load. 0, or ERROR_SYSTEM: the system has no random numbers. */
+int membership_of(struct process *process, struct io_environment *environment,
+                  struct cluster *cluster, struct problem *problem);
+/* LOOP. A reload has taken another configuration into use. */
+void membership_reloaded(const struct config *config, struct cluster *cluster);
 
 #endif

@@ -363,6 +363,7 @@ static void on_reload_started(void *context)
 static void on_reload_finished(void *context, const struct reload_outcome *outcome)
 {
     struct service *service = context;
+    membership_reloaded(service->process.config, &service->cluster);
     commands_reloaded(service->commands, outcome);
     if (!service->process.stopping)
         watch_ready(service->watch);
@@ -515,10 +516,8 @@ static void free_parts(struct service *service)
 
 static void introduce(struct service *service, const struct config *config)
 {
-    service->environment = (struct io_environment){.loop = &service->loop,
-                                                   .osc = &service->osc_hub,
-                                                   .cluster = &service->cluster,
-                                                   .nats = &service->nats_hub};
+    service->environment = (struct io_environment){
+        .loop = &service->loop, .osc = &service->osc_hub, .nats = &service->nats_hub};
     service->process = (struct process){
         .environment = &service->environment, .config = config, .started_ns = clock_monotonic_ns()};
 }
@@ -536,7 +535,7 @@ int service_run(const struct service_options *options, struct problem *problem)
     service->options = options;
     service->deadline_ns = INT64_MAX;
     introduce(service, options->config);
-    int error = membership_of(options->config, &service->cluster, problem);
+    int error = membership_of(&service->process, &service->environment, &service->cluster, problem);
     if (error == 0)
         error = handover_open(&service->environment.handover, problem);
     if (error < 0)

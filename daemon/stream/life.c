@@ -127,6 +127,11 @@ double stream_block_period_ns(const struct stream *s)
     return s->period_ns;
 }
 
+double stream_load(const struct stream *s, int64_t now_ns)
+{
+    return overload_load(&s->share, now_ns);
+}
+
 bool stream_is_live(const struct stream *s)
 {
     return s->options.live;

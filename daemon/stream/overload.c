@@ -130,6 +130,11 @@ double overload_used(const struct overload_share *share, int64_t now_ns)
     return age_ns > 0 ? share->used_ns * exp2(-age_ns / used_half_ns) : share->used_ns;
 }
 
+double overload_load(const struct overload_share *share, int64_t now_ns)
+{
+    return overload_used(share, now_ns) * log(2) / used_half_ns;
+}
+
 static int64_t ahead_ns(const struct overload_share *share, int64_t now_ns)
 {
     const int64_t passed_ns = now_ns - share->paced_ns;

@@ -60,6 +60,8 @@ void overload_order(struct overload_work *work, uint32_t count, int64_t now_ns, 
 
 /* Device time that the stream has had lately [ns]. */
 double overload_used(const struct overload_share *share, int64_t now_ns);
+/* The same as a share of all time, once it has been steady for a second. */
+double overload_load(const struct overload_share *share, int64_t now_ns);
 /* Whether the stream has had more blocks than its declared rate gives, by more than a burst. */
 bool overload_ahead(const struct overload_share *share, int64_t period_ns, int64_t now_ns);
 

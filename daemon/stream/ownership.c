@@ -63,7 +63,11 @@ static bool nobody_owns(const struct ownership *o, int64_t now_ns)
 
 static int64_t stands_at(const struct ownership *o)
 {
-    const int64_t at = o->vacant_ns + (int64_t)o->rank * o->options.order_ns;
+    int64_t at = o->vacant_ns + (int64_t)o->rank * o->options.order_ns;
+    if (o->newest.released && o->newest.given_to == RELEASE_FOR_THIS)
+        at = o->vacant_ns;
+    else if (o->newest.released && o->newest.given_to == RELEASE_FOR_ANOTHER)
+        at += o->options.patience_ns;
     return at > o->rest_until_ns ? at : o->rest_until_ns;
 }
 
@@ -131,10 +135,11 @@ static bool next_read(struct ownership *o, int64_t now_ns, struct ownership_acti
     return true;
 }
 
-/* The newest question has had its time, and neither an answer came nor that nobody answers. */
-static bool unanswered(const struct ownership *o)
+/* The newest question found nobody; or it has had its time, and no answer came at all. */
+static bool unanswered(const struct ownership *o, int64_t now_ns)
 {
-    return o->silent == 0 && o->heard_ns < o->asked_ns;
+    return o->silent == 1 || (o->silent == 0 && o->heard_ns < o->asked_ns &&
+                              now_ns - o->asked_ns >= o->options.ask_ns);
 }
 
 static bool next_as_follower(struct ownership *o, int64_t now_ns, struct ownership_action *action)
@@ -150,15 +155,21 @@ static bool next_as_follower(struct ownership *o, int64_t now_ns, struct ownersh
             return next_read(o, now_ns, action);
         }
     }
-    if (o->newest.end.sequence == 0 || now_ns - o->asked_ns < o->options.ask_ns)
-        return false;
-    if (unanswered(o) && !o->looked && o->vacant_ns == INT64_MAX) {
+    if (o->newest.end.sequence != 0 && unanswered(o, now_ns) && !o->looked &&
+        o->vacant_ns == INT64_MAX) {
         o->looked = true;
         *action = (struct ownership_action){.kind = OWNERSHIP_READ};
         return true;
     }
+    if (o->newest.end.sequence == 0 || now_ns - o->asked_ns < o->options.ask_ns)
+        return false;
     o->asked_ns = now_ns;
-    *action = (struct ownership_action){.kind = OWNERSHIP_ASK, .term = o->newest.end.term};
+    /* Nobody owns, and it is not this worker's turn: another one may have taken. */
+    const bool reads = o->vacant_ns != INT64_MAX && (o->newest.released || !o->looked);
+    if (o->vacant_ns != INT64_MAX)
+        o->looked = reads;
+    *action = (struct ownership_action){.kind = reads ? OWNERSHIP_READ : OWNERSHIP_ASK,
+                                        .term = o->newest.end.term};
     return true;
 }
 
@@ -246,17 +257,26 @@ static bool same_end(const struct log_end *a, const struct log_end *b)
     return a->sequence == b->sequence && a->term == b->term && a->owner == b->owner;
 }
 
+/* Whoever it was released for has had it: there is nobody left to wait for. */
+static void rest_no_more(struct ownership *o)
+{
+    if (o->newest.end.term > o->term)
+        o->rest_until_ns = INT64_MIN;
+}
+
 void ownership_read(struct ownership *o, int64_t now_ns, const struct log_mark *newest)
 {
     const bool moved = !o->known || !same_end(&newest->end, &o->newest.end);
     /* The owner that nobody answers for has appended until then, and nobody else since. */
-    const bool gone = o->silent >= 2 && newest->end.term == o->newest.end.term;
+    const bool silent = o->silent > 0 && newest->end.term == o->newest.end.term,
+               gone = silent && o->silent >= 2;
     if (o->state != OWNERSHIP_FOLLOWING && o->state != OWNERSHIP_READING)
         return;
     o->newest = *newest;
     o->known = true;
+    rest_no_more(o);
     if (o->state == OWNERSHIP_FOLLOWING) {
-        if (moved)
+        if (moved && !silent)
             heard(o, now_ns);
     } else if (moved && newest->end.sequence != 0 && !newest->released && !gone) {
         o->state = OWNERSHIP_FOLLOWING; /* somebody lives */
@@ -288,6 +308,7 @@ void ownership_seen(struct ownership *o, int64_t now_ns, const struct log_mark *
     if (o->state == OWNERSHIP_TAKING || !o->known)
         return;
     o->newest = *record;
+    rest_no_more(o);
     if (o->state == OWNERSHIP_READING && !record->released)
         o->state = OWNERSHIP_FOLLOWING;
     heard(o, now_ns);

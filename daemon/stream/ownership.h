@@ -10,9 +10,10 @@
  *
  * A follower asks the owner for a sign of life. When a question stays without an answer, it reads
  * where the log ends: an owner that appends lives, and one that has not appended until the lease is
- * over is dead. Without that reading a follower that has only asked so far could not tell what was
- * appended before the owner fell silent from what was appended since, and would wait for a second
- * lease.
+ * over is dead. The same reading, after the first question that finds nobody, tells an owner that
+ * has released the partition from one that may be connecting again. Without that reading a follower
+ * that has only asked so far could not tell what was appended before the owner fell silent from
+ * what was appended since, and would wait for a second lease.
  *
  * What makes it exact is the condition alone: each append names the record that the log must end
  * with. An owner's appends follow each other without a gap, so an append of somebody else in
@@ -42,11 +43,15 @@ struct log_end {
     uint64_t owner;    /* an identity of one run of one worker */
 };
 
+/* For whom an owner has given the partition up. Nobody else stands before patience is over. */
+enum release_for { RELEASE_FOR_ANY, RELEASE_FOR_THIS, RELEASE_FOR_ANOTHER };
+
 /* The newest record of the log, as far as ownership goes. */
 struct log_mark {
     struct log_end end;
-    bool released;        /* the owner has given the partition up */
-    uint64_t epoch, next; /* first frame that is not in the log yet */
+    bool released;             /* the owner has given the partition up */
+    enum release_for given_to; /* … for whom */
+    uint64_t epoch, next;      /* first frame that is not in the log yet */
 };
 
 enum ownership_kind {
@@ -103,7 +108,7 @@ struct ownership {
     bool looked;           /* since then, where the log ends was read */
     uint32_t silent;       /* questions in a row without a responder */
     int64_t vacant_ns;     /* since when nobody owns; INT64_MAX: somebody does */
-    int64_t rest_until_ns; /* after a release: others first */
+    int64_t rest_until_ns; /* after a release: others first, until one of them has taken */
 
     /* as owner */
     uint64_t term, last_token;

@@ -221,6 +221,8 @@ void stream_flushed(struct stream *stream, int64_t now_ns);
 void stream_flush_ports(struct stream *stream);
 uint8_t stream_priority(const struct stream *stream);
 double stream_block_period_ns(const struct stream *stream);
+/* Share of its device's time that the stream has had lately, over some 0.4 s. */
+double stream_load(const struct stream *stream, int64_t now_ns);
 bool stream_is_live(const struct stream *stream);
 const char *stream_name(const struct stream *stream);
 

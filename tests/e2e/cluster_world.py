@@ -90,6 +90,7 @@ def wait_value(get, what, seconds=30):
 
 class Cluster(unittest.TestCase):
     """A server, daemons, and what LOG is held against."""
+    partition_name = "rig"
 
     def setUp(self):
         self.folder = c.temporary()
@@ -126,16 +127,16 @@ class Cluster(unittest.TestCase):
 
     def records(self, kind, first=1):
         with self.client() as client:
-            stream = f"convolvd:rig:{kind}"
+            stream = f"convolvd:{self.partition_name}:{kind}"
             last = client.state(stream)["last_seq"]
             return [Record(n, client.message(stream, n)) for n in range(first, last + 1)]
 
     def newest(self, kind="log"):
         with self.client() as client:
-            state = client.state(f"convolvd:rig:{kind}")
+            state = client.state(f"convolvd:{self.partition_name}:{kind}")
             if not state or not state["last_seq"]:
                 return None
-            data = client.message(f"convolvd:rig:{kind}", state["last_seq"])
+            data = client.message(f"convolvd:{self.partition_name}:{kind}", state["last_seq"])
             return Record(state["last_seq"], data) if data else None  # no leader answers
 
     def wait_frames(self, frames, more=0, epoch=None):

@@ -87,7 +87,7 @@ class Partitions(cluster_world.Cluster):
     def test_logs_made_and_listed(self):
         """An administrator makes the logs as sinks make theirs; then partitions, owners and lag are listed."""
         self.server()
-        self.assertEqual(json.loads(self.cluster("--json")[0]), {"cluster": "convolvd", "partitions": {}})
+        self.assertEqual(json.loads(self.cluster("--json")[0]), {"cluster": "convolvd", "partitions": {}, "workers": []})
         made = {"partition": "rig", "logs": ["convolvd:rig:raw", "convolvd:rig:log"]}
         self.assertEqual(json.loads(self.cluster("create", "rig", "--json")[0]), made)
         self.assertEqual(self.cluster("create", "rig"), ("convolvd:rig:raw is there\nconvolvd:rig:log is there\n", 0))

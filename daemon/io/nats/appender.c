@@ -11,6 +11,8 @@
 
 enum { TEXT_MOST = 600, TAG_NEWEST = 1 };
 
+static const int64_t look_ns = 100 * NS_PER_MS;
+
 struct nats_appender {
     struct nats_appender_options options;
     struct nats_link *link;
@@ -27,6 +29,14 @@ struct nats_appender {
     int64_t newest_ns;                                      /* realtime: when it was appended */
     uint64_t newest_owner;
     char plan[TEXT_MOST], filters[TEXT_MOST]; /* of every record */
+    char newest_config[CONFIG_DIGEST];
+    char release_to[WORKER_NAME]; /* of the next release; empty: any */
+
+    /* With presence. */
+    struct nats_presence_part part;
+    bool may_stand;   /* as the user says */
+    int64_t stand_ns; /* when to look next where this worker stands */
+    bool told_differs;
 
     struct nats_appender_figures figures;
 };
@@ -97,6 +107,8 @@ static void send_bare(struct nats_appender *s, const struct ownership_action *ac
     record.flags &= ~(uint32_t)(RECORD_EPOCH_START | RECORD_EPOCH_END | RECORD_PARTIAL);
     record.from = record.first = record.next;
     record.frames = 0;
+    if (kind == RECORD_RELEASE)
+        record.state = text_span(s->release_to);
     /* Without room it is as one that got lost: patience ends the term. */
     (void)send_record(s, &action->expect, action->token, &record);
 }
@@ -113,14 +125,27 @@ static void note_newest(struct nats_appender *s, const struct nats_event *event)
         s->newest_owner = r->owner;
         copy_span(s->newest_plan, sizeof s->newest_plan, &r->plan);
         copy_span(s->newest_filters, sizeof s->newest_filters, &r->filters);
+        copy_span(s->newest_config, sizeof s->newest_config, &r->config);
         copy_span(s->figures.owner, sizeof s->figures.owner, &r->worker);
         if (r->kind == RECORD_RELEASE)
             s->figures.owner[0] = '\0';
         forget_spans(&s->last);
     } else {
         s->last = (struct record){0};
-        s->newest_plan[0] = s->newest_filters[0] = s->figures.owner[0] = '\0';
+        s->newest_plan[0] = s->newest_filters[0] = s->newest_config[0] = '\0';
+        s->figures.owner[0] = '\0';
     }
+}
+
+/* For whom its owner has given the log up. */
+static enum release_for given_to(const struct nats_appender *s, const struct record *release)
+{
+    const char *own = s->options.cluster->worker;
+    const struct record_span *to = &release->state;
+    if (to->count == 0)
+        return RELEASE_FOR_ANY;
+    return to->count == strlen(own) && memcmp(to->bytes, own, to->count) == 0 ? RELEASE_FOR_THIS
+                                                                              : RELEASE_FOR_ANOTHER;
 }
 
 static void take_read(struct nats_appender *s, int64_t now_ns, const struct nats_event *event)
@@ -130,6 +155,8 @@ static void take_read(struct nats_appender *s, int64_t now_ns, const struct nats
         return; /* late: what it says is not what this term stands on */
     if (event->kind == LINK_READ)
         nats_mark_of(event, &mark);
+    if (mark.released)
+        mark.given_to = given_to(s, &event->record);
     note_newest(s, event);
     ownership_read(&s->o, now_ns, &mark);
 }
@@ -191,10 +218,55 @@ static void take_event(struct nats_appender *s, int64_t now_ns, const struct nat
         break;
     case LINK_CONNECTED: /* what was asked before is not answered any more */
         ownership_reconnected(o, now_ns);
+        if (s->options.presence != NULL)
+            nats_presence_connected(s->options.presence, &s->part);
+        break;
+    case LINK_TOLD:
+        nats_presence_heard(s->options.presence, event);
         break;
     default: /* connections, and what a appender does not ask for */
         break;
     }
+}
+
+/* ---- presence ---------------------------------------------------------------------------- */
+
+static bool owns(const struct nats_appender *s)
+{
+    return s->o.state == OWNERSHIP_OWNING && !s->o.releases;
+}
+
+static void tell_differs(struct nats_appender *s, enum standing_bar bar)
+{
+    if (bar == STANDING_DIFFERS && !s->told_differs)
+        log_warning("%s: does not stand for partition %s: its configuration is not that of the "
+                    "workers that are there, such as %s; give all of them the same streams, "
+                    "filters and sinks of partitions",
+                    s->options.name, s->options.partition, s->figures.owner);
+    s->told_differs = bar == STANDING_DIFFERS || (s->told_differs && bar == STANDING_LISTENS);
+}
+
+/* Where this worker stands for the log now; as owner, whether it hands it over. */
+static void look(struct nats_appender *s, int64_t now_ns)
+{
+    struct nats_presence *presence = s->options.presence;
+    if (presence == NULL || now_ns < s->stand_ns || s->closing)
+        return;
+    s->stand_ns = now_ns + look_ns;
+    const struct standing standing = nats_presence_tick(
+        presence, &s->part, now_ns, s->options.partition, owns(s) ? "" : s->newest_config);
+    s->figures.standing = standing;
+    s->figures.load = presence->candidates.own.load;
+    s->figures.capacity = presence->candidates.own.capacity;
+    tell_differs(s, standing.bar);
+    ownership_stand(&s->o, s->may_stand && standing.stands, standing.rank);
+    const char *to =
+        candidates_hand_over(&presence->candidates, &s->part.turn, now_ns, &standing, owns(s));
+    if (to == NULL)
+        return;
+    log_info("%s: hands partition %s over to %s, which comes before this worker and has room",
+             s->options.name, s->options.partition, to);
+    nats_appender_release(s, to);
 }
 
 /* ---- what to do -------------------------------------------------------------------------- */
@@ -265,6 +337,8 @@ static void set_timer(struct nats_appender *s, int64_t now_ns)
     int64_t due = ownership_due(&s->o);
     const int64_t link_due = nats_link_due(s->link);
     due = due < link_due ? due : link_due;
+    if (s->options.presence != NULL && !s->closing)
+        due = due < s->stand_ns ? due : s->stand_ns;
     if (due == INT64_MAX) {
         uv_timer_stop(&s->timer);
         return;
@@ -291,6 +365,7 @@ static void pump(struct nats_appender *s)
         s->again = false;
         while (nats_link_next(s->link, &event))
             take_event(s, clock_monotonic_ns(), &event);
+        look(s, clock_monotonic_ns());
         while (ownership_next(&s->o, clock_monotonic_ns(), &action))
             act(s, &action);
     } while (s->again);
@@ -324,7 +399,9 @@ void nats_appender_ready(struct nats_appender *s)
 
 void nats_appender_stand(struct nats_appender *s, bool stands)
 {
-    ownership_stand(&s->o, stands, 0);
+    s->may_stand = stands;
+    ownership_stand(&s->o, stands && (s->options.presence == NULL || s->figures.standing.stands),
+                    s->figures.standing.rank);
 }
 
 void nats_appender_describe(struct nats_appender *s, const char *plan, const char *filters)
@@ -333,8 +410,9 @@ void nats_appender_describe(struct nats_appender *s, const char *plan, const cha
     snprintf(s->filters, sizeof s->filters, "%s", filters);
 }
 
-void nats_appender_release(struct nats_appender *s)
+void nats_appender_release(struct nats_appender *s, const char *to)
 {
+    snprintf(s->release_to, sizeof s->release_to, "%s", to != NULL ? to : "");
     ownership_release(&s->o);
     pump(s);
 }
@@ -412,11 +490,15 @@ void nats_appender_start(struct nats_appender *s)
     if (options.patience_ns < 2 * options.lease_ns)
         options.patience_ns = 2 * options.lease_ns;
     ownership_open(&s->o, &options, clock_monotonic_ns());
-    ownership_stand(&s->o, true, 0);
+    s->may_stand = true;
+    ownership_stand(&s->o, s->options.presence == NULL, 0);
     uv_timer_init(s->options.loop, &s->timer);
     s->timer.data = s;
     s->started = true;
     nats_link_start(s->link);
+    if (s->options.presence != NULL)
+        nats_presence_join(s->options.presence, &s->part, s->link, s->options.cluster,
+                           &s->options.environment);
     pump(s);
 }
 
@@ -461,6 +543,9 @@ void nats_appender_close(struct nats_appender *s, int64_t deadline_ns,
         return;
     }
     s->closing = true;
+    if (s->options.presence != NULL)
+        nats_presence_leave(s->options.presence, &s->part);
+    s->release_to[0] = '\0';
     ownership_stand(&s->o, false, 0);
     ownership_release(&s->o);
     pump(s);

@@ -20,6 +20,7 @@
 
 #include "cluster/cluster.h"
 #include "io/nats/link.h"
+#include "io/nats/presence.h"
 #include "stream/ownership.h"
 #include "wire/record.h"
 
@@ -33,6 +34,9 @@ struct nats_appender_options {
     const char *kind;            /* "raw" or "log" */
     uint64_t queue_bytes;        /* of records that wait to be published */
     struct nats_log_options log; /* how it is made where there is none */
+    /* Of the workers that may take the log; NULL: whoever is first takes. */
+    struct nats_presence *presence;
+    struct io_environment environment; /* with presence */
     /* It owns, and the log ended with `newest` (kind 0: it is empty; owner: whose record that was),
      * valid until the callback returns. Appending begins with nats_appender_ready. */
     void (*resume)(void *context, const struct record *newest);
@@ -58,8 +62,10 @@ void nats_appender_describe(struct nats_appender *appender, const char *plan, co
 
 /* Inside `resume` or after it: appending begins behind the newest record. */
 void nats_appender_ready(struct nats_appender *appender);
-/* As owner: gives the log up once all that was appended is acknowledged; others first for 2 s. */
-void nats_appender_release(struct nats_appender *appender);
+/* As owner: gives the log up once all that was appended is acknowledged; others first for 2 s, or
+ * until one of them has had it. `to`: the worker that takes it, the others wait as long; NULL: the
+ * first of them. */
+void nats_appender_release(struct nats_appender *appender, const char *to);
 
 /* How many records can be appended now. */
 uint32_t nats_appender_room(const struct nats_appender *appender);
@@ -77,10 +83,12 @@ struct nats_appender_figures {
     uint64_t takes;   /* terms that it began */
     uint64_t refused; /* appends that the log refused */
     uint64_t appended, acknowledged;
-    char owner[WORKER_NAME]; /* of the newest term that it knows; empty: nobody */
-    char why[80];            /* its last term ended so; empty: none did */
-    int64_t standstill_ns;   /* at its last take: since the record before it; 0: none */
-    bool lag_known;          /* it owns, and has appended frames whose capture time is known */
+    char owner[WORKER_NAME];  /* of the newest term that it knows; empty: nobody */
+    char why[80];             /* its last term ended so; empty: none did */
+    struct standing standing; /* with presence; `best` is not kept */
+    double load, capacity;    /* likewise */
+    int64_t standstill_ns;    /* at its last take: since the record before it; 0: none */
+    bool lag_known;           /* it owns, and has appended frames whose capture time is known */
     int64_t lag_ns; /* of the newest ones: from the capture of the last one to its append */
     struct nats_link_figures link;
 };

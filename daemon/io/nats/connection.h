@@ -34,6 +34,7 @@ enum nats_interest {
     NATS_INBOX,
     NATS_QUESTIONS,
     NATS_DELIVERIES, /* a server delivers to no wildcard */
+    NATS_PRESENCE,
     NATS_INTERESTS,
 };
 

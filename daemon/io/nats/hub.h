@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "cluster/term.h"
+#include "io/nats/presence.h"
 #include "io/source.h"
 
 struct nats_partition {
@@ -37,6 +38,7 @@ struct nats_partition {
 
 /* One for the process; starts zeroed. */
 struct nats_hub {
+    struct nats_presence presence;
     struct nats_partition *first;
 };
 

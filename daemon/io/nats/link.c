@@ -365,6 +365,19 @@ void nats_link_answer(struct nats_link *link)
     link->question[0] = '\0';
 }
 
+bool nats_link_tell(struct nats_link *link, const char *subject, const char *text)
+{
+    return link_publish(link, subject, 0, 0, text);
+}
+
+bool nats_link_hear(struct nats_link *link, const char *prefix)
+{
+    char subject[NATS_SUBJECT_BYTES];
+    snprintf(link->hears, sizeof link->hears, "%s", prefix);
+    snprintf(subject, sizeof subject, "%.250s*", prefix);
+    return link_subscribe(link, NATS_PRESENCE, subject);
+}
+
 bool nats_link_create(struct nats_link *link, const struct nats_log_options *log)
 {
     char subject[2 * NATS_SUBJECT_BYTES], request[NATS_REQUEST_BYTES];
@@ -455,6 +468,16 @@ static bool take_question(struct nats_link *link, natsMsg *message, struct nats_
     return true;
 }
 
+static bool take_told(const struct nats_link *link, natsMsg *message, struct nats_event *event)
+{
+    event->kind = LINK_TOLD;
+    event->payload = natsMsg_GetData(message);
+    event->payload_bytes = (size_t)natsMsg_GetDataLength(message);
+    snprintf(event->text, sizeof event->text, "%s",
+             natsMsg_GetSubject(message) + strlen(link->hears));
+    return event->payload_bytes > 0;
+}
+
 /* False: it was consumed, or of no interest. */
 static bool take_message(struct nats_link *link, natsMsg *message, struct nats_event *event)
 {
@@ -463,6 +486,8 @@ static bool take_message(struct nats_link *link, natsMsg *message, struct nats_e
     struct nats_place place;
     if (nats_place_read(natsMsg_GetReply(message), &place)) /* under the log's own subject */
         return follow_take(link, ANSWER_DELIVERY, place.consumer, message, event);
+    if (link->hears[0] != '\0' && strncmp(subject, link->hears, strlen(link->hears)) == 0)
+        return take_told(link, message, event);
     if (strncmp(subject, link->connection.inbox, inbox) != 0)
         return take_question(link, message, event);
     const char *answer = subject + inbox + (subject[inbox] == '.'); /* not: a heartbeat */

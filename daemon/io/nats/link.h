@@ -92,6 +92,12 @@ void nats_link_follow(struct nats_link *link, uint64_t sequence);
 /* Makes the log, if it is not there: LINK_CREATED or LINK_FAILED. */
 bool nats_link_create(struct nats_link *link, const struct nats_log_options *options);
 
+/* Tells whoever hears `subject`, once. */
+bool nats_link_tell(struct nats_link *link, const char *subject, const char *text);
+/* From now on takes what is told on subjects of `prefix`, which ends in a dot, and one word more:
+ * LINK_TOLD. It hears itself, too. */
+bool nats_link_hear(struct nats_link *link, const char *prefix);
+
 /* ---- what has happened ------------------------------------------------------------------- */
 
 enum nats_event_kind {
@@ -111,6 +117,7 @@ enum nats_event_kind {
     LINK_LAPSED,   /* sequence: the next one wanted; first, last: what the log has */
     LINK_CREATED,
     LINK_FAILED, /* text */
+    LINK_TOLD,   /* text: behind which subject of those heard; payload, payload_bytes */
 };
 
 struct nats_event {
@@ -118,7 +125,9 @@ struct nats_event {
     uint64_t token, term, sequence, first, last;
     uint32_t tag;
     int64_t appended_ns;  /* realtime of the server, when it took the record */
-    struct record record; /* valid until the next call of nats_link_next */
+    struct record record; /* valid until the next call of nats_link_next, as `payload` */
+    const char *payload;
+    size_t payload_bytes;
     char text[NATS_TEXT_BYTES];
 };
 

@@ -54,6 +54,7 @@ struct nats_link {
     int64_t newest_ns; /* realtime of the newest record that we know of */
     uint64_t received, bytes_received;
     char question[NATS_SUBJECT_BYTES]; /* where the answer to the newest question goes */
+    char hears[NATS_SUBJECT_BYTES];    /* as nats_link_hear; empty: nothing */
     struct follow follow;
     void (*closed)(void *context);
     void *closed_context;

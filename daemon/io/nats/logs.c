@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/clock.h"
 
@@ -16,7 +17,7 @@ bool nats_name_valid(const char *name)
     for (; name[length] != '\0'; length++)
         if (!isalnum((unsigned char)name[length]) && name[length] != '_' && name[length] != '-')
             return false;
-    return length > 0 && length < NATS_NAME_BYTES;
+    return length > 0 && length < NATS_NAME_BYTES && strcmp(name, "presence") != 0;
 }
 
 void nats_log_name(const char *cluster, const char *partition, const char *kind,
@@ -30,6 +31,16 @@ void nats_owner_subject(const struct nats_log_name *log, uint64_t term,
                         char subject[NATS_SUBJECT_BYTES])
 {
     snprintf(subject, NATS_SUBJECT_BYTES, "%.200s.owner.%" PRIu64, log->subject, term);
+}
+
+void nats_presence_subject(const char *cluster, const char *worker,
+                           char subject[NATS_SUBJECT_BYTES])
+{
+    const int begin =
+        snprintf(subject, NATS_SUBJECT_BYTES, "convolvd.%.100s.presence.%.100s", cluster, worker);
+    for (char *at = subject + begin - strnlen(worker, 100); *at != '\0'; at++)
+        if (!isalnum((unsigned char)*at) && *at != '-')
+            *at = '_';
 }
 
 void nats_log_request(const struct nats_log_name *log, const struct nats_log_options *options,

@@ -23,13 +23,20 @@ struct nats_log_name {
     char subject[NATS_SUBJECT_BYTES]; /* "convolvd.NAME.PARTITION.raw" */
 };
 
-/* Whether a name can be part of a subject: letters, digits, '_' and '-', 1 … 63 of them. */
+/* Whether a name can be that of a partition: letters, digits, '_' and '-', 1 … 63 of them; not
+ * "presence", whose subjects are taken. */
 bool nats_name_valid(const char *name);
 void nats_log_name(const char *cluster, const char *partition, const char *kind,
                    struct nats_log_name *name);
 /* The subject under which the owner of a term is asked for. */
 void nats_owner_subject(const struct nats_log_name *log, uint64_t term,
                         char subject[NATS_SUBJECT_BYTES]);
+
+/* The subject on which a worker tells of itself: "convolvd.NAME.presence.WORKER", with '_' for
+ * each character of the worker's name that no subject takes; and what all of these begin with, up
+ * to and including the last dot. */
+void nats_presence_subject(const char *cluster, const char *worker,
+                           char subject[NATS_SUBJECT_BYTES]);
 
 struct nats_log_options {
     bool file;         /* else in memory */

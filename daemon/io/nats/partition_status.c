@@ -2,6 +2,7 @@
 #include "io/nats/partition_status.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static const char *state_word(enum ownership_state state)
 {
@@ -11,6 +12,18 @@ static const char *state_word(enum ownership_state state)
         [OWNERSHIP_OWNING] = "owns",
     };
     return words[state];
+}
+
+/* Whether it would take the log; RAW: it would. */
+static const char *standing_word(const struct nats_appender_figures *a)
+{
+    static const char *const words[] = {
+        [STANDING_FREE] = "stands",
+        [STANDING_FULL] = "full",
+        [STANDING_DIFFERS] = "other configuration",
+        [STANDING_LISTENS] = "listens",
+    };
+    return words[a->standing.bar];
 }
 
 static void print_status(const void *status, double rate_hz, FILE *out)
@@ -27,6 +40,9 @@ static void print_status(const void *status, double rate_hz, FILE *out)
             " acknowledged, %" PRIu64 " refused",
             a->link.connected ? "connected" : "NOT connected", a->takes, a->appended,
             a->acknowledged, a->refused);
+    if (strcmp(s->kind, "log") == 0)
+        fprintf(out, "; %s, place %u of %u, load %.0f %% of %.0f %%", standing_word(a),
+                a->standing.rank + 1, a->standing.others + 1, a->load * 100, a->capacity * 100);
     if (a->lag_known)
         fprintf(out, "; lag %.3f s", (double)a->lag_ns * 1e-9);
     if (a->standstill_ns > 0)
@@ -45,16 +61,23 @@ static json_t *status_json(const void *status)
 {
     const struct partition_status *s = status;
     const struct nats_appender_figures *a = &s->appender;
+    const bool results = strcmp(s->kind, "log") == 0;
     return json_pack(
-        "{s:s, s:s, s:s, s:o, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "name",
-        s->partition, "log", s->kind, "state", state_word(a->state), "owner",
+        "{s:s, s:s, s:s, s:o, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, "
+        "s:o, s:o, s:o}",
+        "name", s->partition, "log", s->kind, "state", state_word(a->state), "owner",
         text_or_null(a->owner), "term", (json_int_t)a->term, "connected", a->link.connected,
         "connections", (json_int_t)a->link.connections, "takes", (json_int_t)a->takes, "appended",
         (json_int_t)a->appended, "acknowledged", (json_int_t)a->acknowledged, "refused",
         (json_int_t)a->refused, "repeated_frames", (json_int_t)s->repeated, "lag_ns",
         a->lag_known ? json_integer((json_int_t)a->lag_ns) : json_null(), "standstill_ns",
         a->standstill_ns > 0 ? json_integer((json_int_t)a->standstill_ns) : json_null(),
-        "term_ended", text_or_null(a->why));
+        "term_ended", text_or_null(a->why), "standing",
+        results ? json_string(standing_word(a)) : json_null(), "place",
+        results ? json_integer(a->standing.rank + 1) : json_null(), "workers",
+        results ? json_integer(a->standing.others + 1) : json_null(), "load",
+        results ? json_real(a->load) : json_null(), "capacity",
+        results ? json_real(a->capacity) : json_null());
 }
 
 /* Terms that end are in the log already. */

@@ -371,7 +371,7 @@ static void on_left(void *context)
 {
     struct sink *s = context;
     nats_appender_stand(s->appender, false);
-    nats_appender_release(s->appender);
+    nats_appender_release(s->appender, NULL);
 }
 
 /* ---- the sink's operations --------------------------------------------------------------- */
@@ -406,6 +406,8 @@ static int nats_open(const struct sink_options *options, const struct io_environ
         .kind = options->raw ? "raw" : "log",
         .queue_bytes = NATS_QUEUE_BYTES,
         .log = {.file = own->file, .replicas = own->replicas, .age_ns = own->window_ns},
+        .presence = options->raw ? NULL : &environment->nats->presence,
+        .environment = *environment,
         .resume = on_resume,
         .stop = on_stop,
         .room = on_room,
@@ -496,16 +498,23 @@ static void nats_close(struct sink *s, int64_t deadline_ns, void (*closed)(void 
     nats_appender_close(s->appender, deadline_ns, on_appender_closed, s);
 }
 
-static bool nats_hand_over(struct sink *s, const char *partition, uint64_t *term)
+static bool nats_hand_over(struct sink *s, const char *partition, const char *worker,
+                           uint64_t *term, struct problem *problem)
 {
     const struct nats_sink_options *own = s->options.own;
     struct nats_appender_figures figures;
+    *term = 0;
     if (s->options.raw || strcmp(own->partition, partition) != 0)
         return false;
-    nats_appender_figures(s->appender, &figures);
-    *term = s->owns ? figures.term : 0;
-    if (s->owns)
-        nats_appender_release(s->appender);
+    if (!s->owns)
+        problem_set(problem, ERROR_ARGUMENT,
+                    "this daemon does not own the partition now; the status says who does: ask "
+                    "that one");
+    else if (worker == NULL || nats_presence_takes(&s->hub->presence, worker, problem)) {
+        nats_appender_figures(s->appender, &figures);
+        *term = figures.term;
+        nats_appender_release(s->appender, worker);
+    }
     return true;
 }
 

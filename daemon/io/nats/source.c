@@ -501,6 +501,7 @@ const struct source_ops source_nats = {
     .live = false,
     .loss_detectable = true,
     .exact = true,
+    .shared = true,
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .options_bytes = sizeof(struct nats_source_options),

@@ -27,7 +27,8 @@ static struct candidates opened(int i)
     struct candidates c;
     const struct candidate own = worker(i);
     candidates_open(&c, own.worker, own.identity, own.config, 3000 * ms);
-    candidates_room(&c, true);
+    candidates_listen(&c, -3000 * ms);
+    candidates_load(&c, 0.5, 0.8);
     return c;
 }
 
@@ -47,7 +48,7 @@ static struct standing standing(const struct candidates *c, int64_t now_ns, int 
 {
     char name[16];
     snprintf(name, sizeof name, "rig%d", partition);
-    return candidates_standing(c, now_ns, name);
+    return candidates_standing(c, now_ns, name, "c");
 }
 
 static void test_all_agree_and_share(void **state)
@@ -106,12 +107,13 @@ static void test_no_room_and_other_configurations_do_not_stand(void **state)
     (void)state;
     struct candidates all[WORKERS];
     meet(all);
-    candidates_room(&all[0], false);
+    candidates_load(&all[0], 0.8, 0.8);
     struct candidate other = worker(1);
     snprintf(other.config, sizeof other.config, "another");
     candidates_heard(&all[2], 0, &other);
     for (int p = 0; p < PARTITIONS; p++) {
         assert_false(standing(&all[0], 0, p).stands);
+        assert_int_equal(standing(&all[0], 0, p).bar, STANDING_FULL);
         const struct standing s = standing(&all[2], 0, p);
         assert_true(s.strangers == 1 && s.others == WORKERS - 2 && s.rank < WORKERS - 1);
     }
@@ -136,6 +138,64 @@ static void test_a_restarted_worker_keeps_its_place_and_a_full_table_says_so(voi
     assert_true(candidates_heard(&c, 3001 * ms, &w));
 }
 
+/* A configuration holds as long as a worker with it is there; then the log is another one's. */
+static void test_another_configuration_waits_for_the_last_of_the_log_s(void **state)
+{
+    (void)state;
+    struct candidates c;
+    struct candidate last = worker(1);
+    candidates_open(&c, "new", 7, "new configuration", 3000 * ms);
+    candidates_load(&c, 0, 0.8);
+    candidates_listen(&c, 0);
+    assert_true(candidates_standing(&c, 0, "rig", "").stands);
+    assert_true(candidates_standing(&c, 0, "rig", "new configuration").stands);
+    assert_int_equal(candidates_standing(&c, 2999 * ms, "rig", "c").bar, STANDING_LISTENS);
+    assert_true(candidates_standing(&c, 3000 * ms, "rig", "c").stands); /* nobody is there */
+    candidates_heard(&c, 3000 * ms, &last);
+    assert_int_equal(candidates_standing(&c, 5999 * ms, "rig", "c").bar, STANDING_DIFFERS);
+    assert_true(candidates_standing(&c, 5999 * ms, "rig", "of nobody").stands);
+    assert_null(candidates_find(&c, 5999 * ms, last.worker)); /* none to hand over to */
+    assert_true(candidates_standing(&c, 6000 * ms, "rig", "c").stands);
+}
+
+static void test_who_is_second_hands_over_after_10_s_one_in_2_s(void **state)
+{
+    (void)state;
+    struct candidates all[WORKERS];
+    struct candidate_turn turns[PARTITIONS] = {0};
+    meet(all);
+    int64_t last_ns = 0;
+    int handed = 0, wanted = 0;
+    for (int p = 0; p < PARTITIONS; p++)
+        wanted += standing(&all[0], 0, p).rank > 0;
+    for (int64_t now = 0; now < 600000 * ms; now += 100 * ms) {
+        for (int k = 1; k < WORKERS; k++) {
+            const struct candidate other = worker(k);
+            candidates_heard(&all[0], now, &other);
+        }
+        for (int p = 0; p < PARTITIONS; p++) {
+            const struct standing s = standing(&all[0], now, p);
+            const char *to =
+                candidates_hand_over(&all[0], &turns[p], now, &s, turns[p].second_ns >= 0);
+            if (to == NULL)
+                continue;
+            assert_string_equal(to, s.best);
+            assert_true(now >= (handed == 0 ? 10000 * ms : last_ns + 2000 * ms));
+            turns[p].second_ns = -1; /* it owns it no more */
+            last_ns = now;
+            handed++;
+        }
+    }
+    assert_int_equal(handed, wanted);
+    assert_true(last_ns <= 10000 * ms + wanted * 2000 * ms);
+    /* Who comes before only now and then gets nothing. */
+    struct candidate_turn turn = {0};
+    struct standing first = {.first = true}, second = {.best = "b"};
+    for (int64_t now = 700000 * ms; now < 760000 * ms; now += 100 * ms)
+        assert_null(candidates_hand_over(&all[0], &turn, now,
+                                         now % (9000 * ms) == 0 ? &first : &second, true));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +203,8 @@ int main(void)
         cmocka_unit_test(test_who_leaves_moves_only_its_own),
         cmocka_unit_test(test_no_room_and_other_configurations_do_not_stand),
         cmocka_unit_test(test_a_restarted_worker_keeps_its_place_and_a_full_table_says_so),
+        cmocka_unit_test(test_another_configuration_waits_for_the_last_of_the_log_s),
+        cmocka_unit_test(test_who_is_second_hands_over_after_10_s_one_in_2_s),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "cluster/candidates.h"
 #include "core/random.h"
 #include "stream/ownership.h"
 
@@ -60,6 +61,8 @@ static struct ownership owning(void)
     asked_for_nothing(&o, 50 * ms);
     asked_for(&o, 100 * ms, OWNERSHIP_ASK);
     ownership_no_responders(&o, 100 * ms, 3);
+    asked_for(&o, 101 * ms, OWNERSHIP_READ); /* has it given the partition up? */
+    ownership_read(&o, 102 * ms, &end);
     asked_for(&o, 200 * ms, OWNERSHIP_ASK);
     ownership_no_responders(&o, 200 * ms, 3);
     asked_for(&o, 200 * ms, OWNERSHIP_READ);
@@ -156,7 +159,8 @@ static void test_candidates_stand_in_their_order(void **state)
     asked_for(&o, 0, OWNERSHIP_READ);
     ownership_read(&o, 0, &end);
     asked_for_nothing(&o, 10 * ms);
-    asked_for(&o, 110 * ms, OWNERSHIP_ASK);
+    asked_for(&o, 110 * ms, OWNERSHIP_READ); /* another may have taken it */
+    ownership_read(&o, 110 * ms, &end);
     assert_int_equal(ownership_due(&o), 160 * ms);
     asked_for(&o, 160 * ms, OWNERSHIP_READ);
     /* The first in the order was faster. */
@@ -167,10 +171,77 @@ static void test_candidates_stand_in_their_order(void **state)
     for (int64_t now = 200 * ms; now < 9000 * ms; now += 100 * ms) {
         struct ownership_action action;
         while (ownership_next(&o, now, &action)) {
-            assert_int_equal(action.kind, OWNERSHIP_ASK);
-            ownership_no_responders(&o, now, 4);
+            assert_int_equal(o.state, OWNERSHIP_FOLLOWING);
+            if (action.kind == OWNERSHIP_READ)
+                ownership_read(&o, now, &taken);
+            else
+                ownership_no_responders(&o, now, 4);
         }
     }
+}
+
+/* A follower that knows of an owner, and finds it gone with the first question. */
+static struct ownership finding_released(uint64_t term, enum release_for given_to)
+{
+    struct ownership o = opened();
+    struct log_mark end = mark(40, term, 5, 500);
+    ownership_stand(&o, true, 3);
+    asked_for(&o, 0, OWNERSHIP_READ);
+    ownership_read(&o, 0, &end);
+    asked_for(&o, 100 * ms, OWNERSHIP_ASK);
+    ownership_no_responders(&o, 101 * ms, term);
+    asked_for(&o, 101 * ms, OWNERSHIP_READ);
+    end = mark(44, term, 5, 900); /* what it appended last */
+    end.released = true;
+    end.given_to = given_to;
+    ownership_read(&o, 102 * ms, &end);
+    return o;
+}
+
+static void test_a_released_partition_is_taken_after_one_question(void **state)
+{
+    (void)state;
+    struct ownership o = finding_released(3, RELEASE_FOR_ANY);
+    asked_for_nothing(&o, 102 * ms);
+    assert_int_equal(ownership_due(&o), 200 * ms);
+    asked_for(&o, 200 * ms, OWNERSHIP_READ);
+    asked_for_nothing(&o, 251 * ms);
+    asked_for(&o, 252 * ms, OWNERSHIP_READ); /* the fourth of the candidates */
+    assert_int_equal(o.state, OWNERSHIP_READING);
+}
+
+static void test_whom_it_is_released_for_takes_at_once_and_the_others_wait(void **state)
+{
+    (void)state;
+    struct ownership o = finding_released(3, RELEASE_FOR_THIS);
+    asked_for(&o, 102 * ms, OWNERSHIP_READ);
+    o = finding_released(3, RELEASE_FOR_ANOTHER);
+    struct ownership_action action;
+    for (int64_t now = 102 * ms; now < 2252 * ms; now += 10 * ms)
+        while (ownership_next(&o, now, &action))
+            assert_int_equal(o.state, OWNERSHIP_FOLLOWING);
+    asked_for(&o, 2252 * ms, OWNERSHIP_READ);
+    assert_int_equal(o.state, OWNERSHIP_READING);
+}
+
+static void test_who_released_takes_what_is_handed_straight_back(void **state)
+{
+    (void)state;
+    struct ownership o = owning();
+    ownership_release(&o);
+    const struct ownership_action release = asked_for(&o, 300 * ms, OWNERSHIP_RELEASE);
+    ownership_appended(&o, 301 * ms, release.token, 42);
+    asked_for(&o, 301 * ms, OWNERSHIP_STOP);
+    asked_for(&o, 301 * ms, OWNERSHIP_READ);
+    struct log_mark end = mark(42, 4, 7, 500);
+    end.released = true;
+    ownership_read(&o, 302 * ms, &end);
+    asked_for(&o, 401 * ms, OWNERSHIP_READ);
+    end = mark(50, 5, 9, 700); /* the other had it, and gives it back */
+    end.released = true;
+    ownership_read(&o, 402 * ms, &end);
+    asked_for(&o, 402 * ms, OWNERSHIP_READ);
+    assert_int_equal(o.state, OWNERSHIP_READING);
 }
 
 static void test_a_refusal_ends_the_term(void **state)
@@ -237,22 +308,27 @@ static void test_an_idle_owner_beats_and_a_released_one_ends(void **state)
     end.released = true;
     asked_for(&o, 542 * ms, OWNERSHIP_READ);
     ownership_read(&o, 542 * ms, &end);
-    asked_for(&o, 700 * ms, OWNERSHIP_ASK);
-    asked_for_nothing(&o, 790 * ms); /* others first, for a while */
-    struct ownership_action action;
-    while (ownership_next(&o, 2600 * ms, &action) && action.kind == OWNERSHIP_ASK)
-        continue;
-    assert_int_equal(action.kind, OWNERSHIP_READ);
+    for (int64_t now = 700 * ms; now < 2500 * ms; now += 100 * ms) {
+        struct ownership_action action;
+        while (ownership_next(&o, now, &action))
+            ownership_read(&o, now, &end);
+        assert_int_equal(o.state, OWNERSHIP_FOLLOWING); /* others first, for a while */
+    }
+    asked_for(&o, 2600 * ms, OWNERSHIP_READ);
+    assert_int_equal(o.state, OWNERSHIP_READING);
 }
 
 /* ---- a cluster --------------------------------------------------------------------------- */
 
 enum { WORKERS = 3, LOG_MAX = 1 << 16, MESSAGES = 1024, FRAMES_MAX = 64 };
 
+static const int64_t forget_ns = 2000000000, tell_ns = 500000000, calm_ns = 30000000000;
+
 struct record {
     struct log_end end;
     enum { RECORD_TAKE, RECORD_DATA, RECORD_BEAT, RECORD_RELEASE } kind;
     uint64_t first, next;
+    int to; /* RELEASE: for this worker; -1: for any */
 };
 
 enum message_kind {
@@ -264,7 +340,8 @@ enum message_kind {
     M_ASK,
     M_ALIVE,
     M_NOBODY,
-    M_SEEN
+    M_SEEN,
+    M_PRESENCE
 };
 
 struct message {
@@ -274,6 +351,7 @@ struct message {
     uint64_t life, token, term;
     struct log_end expect;
     struct record record;
+    struct candidate presence;
 };
 
 struct worker {
@@ -283,6 +361,11 @@ struct worker {
     bool cut_off;
     uint64_t next;      /* first frame it appends next */
     int64_t resumes_ns; /* 0: it does not */
+    struct candidates candidates;
+    struct candidate_turn turn;
+    int64_t told_ns;
+    int release_to;
+    bool full;
 };
 
 struct cluster {
@@ -293,7 +376,7 @@ struct cluster {
     uint64_t length, lives;
     struct message messages[MESSAGES];
     struct worker workers[WORKERS];
-    uint64_t steps, appended, refused, takes, truncations;
+    uint64_t steps, appended, refused, takes, truncations, handed, sent;
 };
 
 static struct log_mark newest(const struct cluster *c)
@@ -313,6 +396,8 @@ static void send_message(struct cluster *c, struct message m, bool may_drop)
     if (c->faults && may_drop && luck < 30)
         return;
     int64_t delay = (int64_t)random_below(&c->random, 3000000) + 1;
+    if (!c->faults) /* nothing overtakes what was sent before */
+        delay = ms + (int64_t)c->sent++;
     if (c->faults && luck > 960)
         delay += (int64_t)random_below(&c->random, 4000) * ms;
     for (int i = 0; i < MESSAGES; i++)
@@ -370,7 +455,41 @@ static void start(struct cluster *c, int w)
     worker->life = ++c->lives;
     const struct ownership_options options = ownership_usual(worker->life);
     ownership_open(&worker->o, &options, c->now_ns);
-    ownership_stand(&worker->o, true, (uint32_t)w);
+    char name[WORKER_NAME];
+    snprintf(name, sizeof name, "worker%d", w);
+    candidates_open(&worker->candidates, name, worker->life, "c", forget_ns);
+    candidates_listen(&worker->candidates, c->now_ns);
+    worker->told_ns = INT64_MIN / 2;
+    worker->release_to = -1;
+    worker->full = c->faults && random_below(&c->random, 4) == 0;
+}
+
+/* What io/nats/presence does: tells of this worker, stands in its place, and hands over. */
+static void stand(struct cluster *c, int w)
+{
+    struct worker *worker = &c->workers[w];
+    candidates_load(&worker->candidates, worker->full ? 0.9 : 0.1, 0.8);
+    const struct standing standing =
+        candidates_standing(&worker->candidates, c->now_ns, "rig", "c");
+    ownership_stand(&worker->o, standing.stands, standing.rank);
+    const bool owning_ = worker->o.state == OWNERSHIP_OWNING && !worker->o.releases;
+    const char *to =
+        candidates_hand_over(&worker->candidates, &worker->turn, c->now_ns, &standing, owning_);
+    if (to != NULL) {
+        worker->release_to = to[strlen("worker")] - '0';
+        ownership_release(&worker->o);
+        c->handed++;
+    }
+    if (c->now_ns - worker->told_ns < tell_ns)
+        return;
+    worker->told_ns = c->now_ns;
+    for (int i = 0; i < WORKERS; i++)
+        send_message(c,
+                     (struct message){.kind = M_PRESENCE,
+                                      .worker = i,
+                                      .life = c->workers[i].life,
+                                      .presence = worker->candidates.own},
+                     true);
 }
 
 static void send_append(struct cluster *c, int w, enum ownership_kind kind, uint64_t token,
@@ -385,7 +504,8 @@ static void send_append(struct cluster *c, int w, enum ownership_kind kind, uint
                                        : kind == OWNERSHIP_RELEASE ? RECORD_RELEASE
                                                                    : RECORD_DATA,
                                .first = first,
-                               .next = next};
+                               .next = next,
+                               .to = kind == OWNERSHIP_RELEASE ? worker->release_to : -1};
     send_message(c, m, true);
 }
 
@@ -428,7 +548,7 @@ static void act(struct cluster *c, int w)
         }
     struct log_end expect;
     uint64_t token;
-    while (random_below(&c->random, 3) > 0 &&
+    while (random_below(&c->random, 6) > (c->faults ? 1 : 4) &&
            ownership_append(&worker->o, c->now_ns, &expect, &token)) {
         const uint64_t first = worker->next;
         worker->next += 1 + random_below(&c->random, FRAMES_MAX);
@@ -442,8 +562,12 @@ static void worker_takes(struct cluster *c, const struct message *m)
     struct ownership *o = &worker->o;
     if (m->life != worker->life)
         return; /* for a run that is dead */
-    const struct log_mark mark_ = {
-        .end = m->record.end, .released = m->record.kind == RECORD_RELEASE, .next = m->record.next};
+    const struct log_mark mark_ = {.end = m->record.end,
+                                   .released = m->record.kind == RECORD_RELEASE,
+                                   .given_to = m->record.to < 0            ? RELEASE_FOR_ANY
+                                               : m->record.to == m->worker ? RELEASE_FOR_THIS
+                                                                           : RELEASE_FOR_ANOTHER,
+                                   .next = m->record.next};
     switch (m->kind) {
     case M_APPENDED:
         ownership_appended(o, c->now_ns, m->token, m->record.end.sequence);
@@ -462,6 +586,9 @@ static void worker_takes(struct cluster *c, const struct message *m)
         break;
     case M_SEEN:
         ownership_seen(o, c->now_ns, &mark_);
+        break;
+    case M_PRESENCE:
+        candidates_heard(&worker->candidates, c->now_ns, &m->presence);
         break;
     case M_APPEND:
     case M_READ:
@@ -524,8 +651,12 @@ static void break_something(struct cluster *c)
             c->truncations++;
         }
         break;
-    case 3:
+    case 3: /* by command, to any or to one that may be dead */
+        c->workers[w].release_to = (int)random_below(&c->random, WORKERS + 1) - 1;
         ownership_release(&c->workers[w].o);
+        break;
+    case 4:
+        c->workers[w].full = !c->workers[w].full;
         break;
     default:
         break;
@@ -544,9 +675,24 @@ static void step(struct cluster *c)
         c->steps++;
     }
     for (int w = 0; w < WORKERS; w++)
-        if (c->now_ns >= c->workers[w].paused_until_ns)
+        if (c->now_ns >= c->workers[w].paused_until_ns) {
+            stand(c, w);
             act(c, w);
+        }
     c->steps++;
+}
+
+/* Long after the last fault: the first of the workers with room owns, and nobody else does. */
+static void hold_against_the_order(const struct cluster *c, uint64_t seed)
+{
+    for (int w = 0; w < WORKERS; w++) {
+        const struct standing standing =
+            candidates_standing(&c->workers[w].candidates, c->now_ns, "rig", "c");
+        const bool owns = c->workers[w].o.state == OWNERSHIP_OWNING;
+        if (owns != (standing.stands && standing.first) || standing.others != WORKERS - 1)
+            fail_msg("seed %llu: worker %d is %s, rank %u of %u", (unsigned long long)seed, w,
+                     owns ? "the owner" : "no owner", standing.rank, standing.others);
+    }
 }
 
 static uint64_t setting(const char *name, uint64_t usual)
@@ -560,7 +706,7 @@ static void test_no_schedule_loses_or_doubles_a_frame(void **state)
     (void)state;
     const uint64_t wanted = setting("CONVOLVD_OWNERSHIP_STEPS", 1200000);
     uint64_t seed = setting("CONVOLVD_OWNERSHIP_SEED", 1), steps = 0, takes = 0, refused = 0,
-             truncations = 0;
+             truncations = 0, handed = 0;
     struct cluster *c = malloc(sizeof *c);
     assert_non_null(c);
     for (; steps < wanted; seed++) {
@@ -570,26 +716,32 @@ static void test_no_schedule_loses_or_doubles_a_frame(void **state)
         c->faults = true;
         for (int w = 0; w < WORKERS; w++)
             start(c, w);
-        for (int i = 0; i < 12000 && c->length < LOG_MAX - 4000; i++)
+        for (int i = 0; i < 40000 && c->length < LOG_MAX / 2; i++)
             step(c);
         /* Once the faults are over, somebody goes on. */
         c->faults = false;
+        c->workers[seed % WORKERS].full = true; /* one has no room, in each place of the order */
+        for (int w = 1; w < WORKERS; w++)
+            c->workers[(seed + (uint64_t)w) % WORKERS].full = false;
         const int64_t over_ns = c->now_ns;
         const uint64_t before = c->appended;
-        while (c->now_ns < over_ns + 16000 * ms)
+        while (c->now_ns < over_ns + calm_ns && c->length < LOG_MAX)
             step(c);
         if (c->appended < before + 20)
             fail_msg("seed %llu: nobody goes on", (unsigned long long)seed);
+        hold_against_the_order(c, seed);
         steps += c->steps;
+        handed += c->handed;
         takes += c->takes;
         refused += c->refused;
         truncations += c->truncations;
     }
     free(c);
-    printf("%llu steps, %llu takeovers, %llu appends refused, the log went back %llu times\n",
-           (unsigned long long)steps, (unsigned long long)takes, (unsigned long long)refused,
-           (unsigned long long)truncations);
-    assert_true(takes > 100 && refused > 100 && truncations > 20);
+    printf("%llu steps, %llu takeovers, %llu of them to the first of the order, %llu appends "
+           "refused, the log went back %llu times\n",
+           (unsigned long long)steps, (unsigned long long)takes, (unsigned long long)handed,
+           (unsigned long long)refused, (unsigned long long)truncations);
+    assert_true(takes > 100 && refused > 100 && truncations > 20 && handed > 0);
 }
 
 int main(void)
@@ -599,6 +751,9 @@ int main(void)
         cmocka_unit_test(test_an_owner_that_answers_or_appends_is_left_alone),
         cmocka_unit_test(test_an_owner_that_stands_still_is_replaced_after_one_lease),
         cmocka_unit_test(test_candidates_stand_in_their_order),
+        cmocka_unit_test(test_a_released_partition_is_taken_after_one_question),
+        cmocka_unit_test(test_whom_it_is_released_for_takes_at_once_and_the_others_wait),
+        cmocka_unit_test(test_who_released_takes_what_is_handed_straight_back),
         cmocka_unit_test(test_a_refusal_ends_the_term),
         cmocka_unit_test(test_a_log_that_numbers_otherwise_ends_the_term),
         cmocka_unit_test(test_an_owner_that_nobody_confirms_falls_silent),
