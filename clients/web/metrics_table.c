@@ -11,6 +11,7 @@ const struct metric metrics[] = {
     {"uptime_seconds", GAUGE, PROCESS, "up_ns", NUMBER, NULL, NS, "Time since the daemon started."},
     {"devices_abandoned", GAUGE, PROCESS, "devices_abandoned", NUMBER, NULL, 0, "Lost devices whose driver never returned."},
     {"changes_abandoned", GAUGE, PROCESS, "changes_abandoned", NUMBER, NULL, 0, "Changes and reloads that hang and were left behind."},
+    {"responses_abandoned", GAUGE, PROCESS, "responses_abandoned", NUMBER, NULL, 0, "Responses of filters that hang and were left behind."},
     {"osc_packets_total", COUNTER, PROCESS, "osc.packets", NUMBER, NULL, 0, "Datagrams and TCP packets that the OSC server has seen."},
     {"osc_refused_total", COUNTER, PROCESS, "osc.refused", NUMBER, NULL, 0, "Datagrams and connections from addresses that are neither allowed nor trusted."},
     {"osc_socket_drops_total", COUNTER, PROCESS, "osc.socket_drops", NUMBER, NULL, 0, "Datagrams that the kernel dropped because the OSC socket was full."},

@@ -341,6 +341,9 @@ void status_print_head(const struct process *process, FILE *out)
     if (jobs_left_behind(JOB_OF_CHANGE) > 0)
         fprintf(out, "; %u of at most %d changes that hang left behind",
                 jobs_left_behind(JOB_OF_CHANGE), JOBS_LEFT_MAX);
+    if (jobs_left_behind(JOB_OF_RESPONSE) > 0)
+        fprintf(out, "; %u of at most %d responses that hang left behind",
+                jobs_left_behind(JOB_OF_RESPONSE), JOBS_LEFT_MAX);
     fputc('\n', out);
 }
 

@@ -424,6 +424,7 @@ json_t *status_json_head(const struct process *process)
     json_object_set_new(object, "devices", devices);
     json_object_set_new(object, "devices_abandoned", integer(takeover_abandoned()));
     json_object_set_new(object, "changes_abandoned", integer(jobs_left_behind(JOB_OF_CHANGE)));
+    json_object_set_new(object, "responses_abandoned", integer(jobs_left_behind(JOB_OF_RESPONSE)));
     json_object_set_new(object, "streams", streams);
     return object;
 }

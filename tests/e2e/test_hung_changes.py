@@ -102,11 +102,12 @@ class HungChanges(unittest.TestCase):
     def test_a_response_whose_filter_cannot_be_read(self):
         """Three are left behind; changes go on meanwhile."""
         with self.daemon(self.config()) as daemon:
-            for _ in range(3):
+            for count in range(1, 4):
                 daemon.signal(c.WEDGES["filter"])
                 answer = self.ask("response", stream="s", filter="two")
                 self.cut(answer)
                 self.assertIn("a filter is read or designed", answer["error"])
+                self.assertEqual(daemon.status()["responses_abandoned"], count)
             daemon.wait_said("stream s: the response hangs: a filter is read or designed")
             # A fourth is not risked.
             answer = self.ask("response", stream="s")
@@ -116,6 +117,7 @@ class HungChanges(unittest.TestCase):
             self.assertTrue(self.ask("filter", stream="s", filter="two")["ok"], daemon.output())
             daemon.signal(c.UNWEDGE)
             c.wait_for(lambda: self.ask("response", stream="s")["ok"], "a thread to come back")
+            c.wait_for(lambda: daemon.status()["responses_abandoned"] == 0, "the others")
             self.nothing_lost(daemon)
             # One that hangs holds up no stop.
             daemon.signal(c.WEDGES["filter"])

@@ -260,6 +260,30 @@ static void test_a_refusal_ends_the_term(void **state)
     asked_for(&o, 205 * ms, OWNERSHIP_READ);
 }
 
+/* A record of term 4 may still be under way to a log that has lost what this run has written. */
+static void test_a_log_that_went_back_sees_no_term_twice(void **state)
+{
+    (void)state;
+    struct ownership o = owning();
+    const struct log_mark end = mark(40, 3, 5, 500);
+    struct ownership_action action = {0};
+    struct log_end expect;
+    uint64_t token;
+    assert_true(ownership_append(&o, 203 * ms, &expect, &token));
+    ownership_refused(&o, 204 * ms, token);
+    for (int64_t now = 204 * ms; action.kind != OWNERSHIP_TAKE && now < 5000 * ms; now += ms) {
+        if (!ownership_next(&o, now, &action))
+            continue;
+        if (action.kind == OWNERSHIP_READ)
+            ownership_read(&o, now, &end);
+        else if (action.kind == OWNERSHIP_ASK)
+            ownership_no_responders(&o, now, action.term);
+    }
+    assert_int_equal(action.kind, OWNERSHIP_TAKE);
+    assert_memory_equal(&action.expect, &end.end, sizeof end.end);
+    assert_int_equal(action.term, 5);
+}
+
 static void test_a_log_that_numbers_otherwise_ends_the_term(void **state)
 {
     (void)state;
@@ -755,6 +779,7 @@ int main(void)
         cmocka_unit_test(test_whom_it_is_released_for_takes_at_once_and_the_others_wait),
         cmocka_unit_test(test_who_released_takes_what_is_handed_straight_back),
         cmocka_unit_test(test_a_refusal_ends_the_term),
+        cmocka_unit_test(test_a_log_that_went_back_sees_no_term_twice),
         cmocka_unit_test(test_a_log_that_numbers_otherwise_ends_the_term),
         cmocka_unit_test(test_an_owner_that_nobody_confirms_falls_silent),
         cmocka_unit_test(test_an_idle_owner_beats_and_a_released_one_ends),
