@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # long: yes, each fault takes seconds; what it guards in check is the rest of test_cluster
+# parallel: yes
 """Partitions, the faults that take long: workers killed again and again, an owner that stands still, a server that
 dies, one that comes back with older state. lost = doubled = wrong = 0 in each.
 

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # long: yes, servers elect a leader for seconds; what it guards in check is the rest of test_cluster
+# parallel: yes
 # takes: 3 s CPU in 14 s
 """Partitions on three servers, of which the one that leads the log is killed: the other two elect a leader, and
 lost = doubled = wrong = 0."""

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # long: yes
+# parallel: yes
 # timeout: 180
 # sanitizers: no, what it runs is Prometheus
 """/metrics as Prometheus takes it: promtool finds nothing wrong with the text, a real Prometheus scrapes

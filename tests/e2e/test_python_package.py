@@ -1,8 +1,11 @@
 #!/usr/bin/python3
 # parallel: yes
-# takes: 15 s CPU in 34 s
-"""The Python package as a user has it: installed into a virtual environment without network, its types checked, the
-examples of its docstrings and of docs/python.md run against the daemon, and convolv-tap's pipe in a shell."""
+# long: also, a virtual environment, mypy and the notebook of hits take 13 s of CPU, and no mutant needs them
+# takes: 5 s CPU in 14 s
+# takes-long: 17 s CPU in 34 s
+"""The Python package as a user has it: the examples of its docstrings and of docs/python.md and its notebook run against
+the daemon, and convolv-tap's pipe in a shell. With --long it is also installed into a virtual environment without
+network, its types are checked, and the notebook of hits runs."""
 import contextlib
 import doctest
 import io
@@ -20,6 +23,7 @@ import numpy as np
 
 import convolvd as c
 
+LONG = bool(os.environ.get("CONVOLVD_TEST_LONG"))
 PACKAGE = os.path.join(c.ROOT, "clients", "python")
 sys.path.insert(0, PACKAGE)
 import convolv  # noqa: E402
@@ -92,6 +96,7 @@ class Package(unittest.TestCase):
         self.assertEqual(result.returncode, 0, f"{command}:\n{result.stdout}{result.stderr}")
         return result.stdout
 
+    @unittest.skipUnless(LONG, "in check-long")
     def test_installed_into_a_virtual_environment(self):
         """The two lines of the documentation, in a namespace without network."""
         self.copy()
@@ -111,6 +116,7 @@ class Package(unittest.TestCase):
         with open(os.path.join(PACKAGE, "pyproject.toml"), encoding="utf-8") as file:
             self.assertIn(f'version = "{said[0]}"', file.read())
 
+    @unittest.skipUnless(LONG, "in check-long")
     def test_types_and_names(self):
         folder = self.copy()
         self.run_in(folder, sys.executable, "-m", "mypy", "--cache-dir", os.path.join(self.folder, "cache"))
@@ -172,6 +178,7 @@ class Package(unittest.TestCase):
         outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
         return "".join(output.get("text", "") for output in outputs), sum("image/png" in output.get("data", {}) for output in outputs)
 
+    @unittest.skipUnless(LONG, "in check-long")
     def test_the_notebook_of_hits(self):
         """docs/hits.ipynb: from a recording to located sources, by the daemon, each held against the truth."""
         notebook = nbformat.read(os.path.join(c.ROOT, "docs", "hits.ipynb"), as_version=4)
