@@ -147,6 +147,19 @@ static natsMsg *request(struct visit *visit, const char *verb, const char *of, c
     return NULL;
 }
 
+/* The same for an answer in JSON, which may be any value; the caller's. */
+static json_t *request_json(struct visit *visit, const char *verb, const char *of, const char *body,
+                            struct problem *problem)
+{
+    natsMsg *reply = request(visit, verb, of, body, problem);
+    if (reply == NULL)
+        return NULL;
+    json_t *answer =
+        json_loadb(natsMsg_GetData(reply), (size_t)natsMsg_GetDataLength(reply), 0, NULL);
+    natsMsg_Destroy(reply);
+    return answer != NULL ? answer : json_null();
+}
+
 /* ---- create ------------------------------------------------------------------------------ */
 
 static int create_log(struct visit *visit, const char *kind, json_t *made, struct problem *problem)
@@ -158,12 +171,9 @@ static int create_log(struct visit *visit, const char *kind, json_t *made, struc
     char body[NATS_REQUEST_BYTES];
     nats_log_name(visit->config->cluster.name, visit->create, kind, &log);
     nats_log_request(&log, &options, body);
-    natsMsg *reply = request(visit, "STREAM.CREATE", log.stream, body, problem);
-    if (reply == NULL)
+    json_t *answer = request_json(visit, "STREAM.CREATE", log.stream, body, problem);
+    if (answer == NULL)
         return ERROR_SYSTEM;
-    json_t *answer =
-        json_loadb(natsMsg_GetData(reply), (size_t)natsMsg_GetDataLength(reply), 0, NULL);
-    natsMsg_Destroy(reply);
     const json_t *error = json_object_get(answer, "error");
     int result = 0;
     if (json_integer_value(json_object_get(error, "err_code")) == NATS_CODE_STREAM_EXISTS)
@@ -290,12 +300,9 @@ static int add_page(struct visit *visit, json_t *partitions, size_t *names, stru
     json_t *name;
     int error = 0;
     snprintf(body, sizeof body, "{\"subject\":\"convolvd.%s.>\",\"offset\":%zu}", cluster, *names);
-    natsMsg *reply = request(visit, "STREAM.NAMES", "", body, problem);
-    if (reply == NULL)
+    json_t *answer = request_json(visit, "STREAM.NAMES", "", body, problem);
+    if (answer == NULL)
         return ERROR_SYSTEM;
-    json_t *answer =
-        json_loadb(natsMsg_GetData(reply), (size_t)natsMsg_GetDataLength(reply), 0, NULL);
-    natsMsg_Destroy(reply);
     const json_t *list = json_object_get(answer, "streams");
     json_array_foreach(list, i, name)
     {

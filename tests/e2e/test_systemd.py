@@ -410,7 +410,7 @@ class Systemd(unittest.TestCase):
         wait_for(lambda: show("ActiveState") == ["failed"], "the unit to fail", 20)
         self.assertEqual(show("NRestarts", "ExecMainStatus"), ["0", "78"])
 
-    def test_8b_who_asks(self):
+    def test_8c_who_asks(self):
         """The socket units give each role its group, and the journal names the user behind a change."""
         self.assertFalse(os.path.exists("/run/convolvd"))  # as after a boot
         since = cursor()
