@@ -28,10 +28,11 @@
  * Options: those of registers.clh and encode.clh; WORD (2 or 4 bytes), SWAP, KIND (0 two's
  * complement, 2 float), FRAME_BYTES, STRIDE, HOP, LOAD_FROM, SCALED and GAINS as in window.clh;
  * SIDES (groups of channels that an item has, which lie in the first dimension of the launch),
- * CODES (results are 16-bit integers whose scale is part of the spectra), RARE, UNSIZED (the
- * group's size is not declared: NVIDIA's compiler ignores a limit of registers where it is), NVIDIA
- * (inline PTX), with it PREFETCH (of spectra: 1 at the start, 2 after the first pass) and LINES
- * (loads fetch lines of 128 bytes).
+ * CODES (results are 16-bit integers whose scale is part of the spectra), RARE, LEAVE (a group
+ * without rare blocks returns at once; not on CPUs, where PoCL 3.1 has all items behind such a
+ * return take the branches of the first), UNSIZED (the group's size is not declared: NVIDIA's
+ * compiler ignores a limit of registers where it is), NVIDIA (inline PTX), with it PREFETCH (of
+ * spectra: 1 at the start, 2 after the first pass) and LINES (loads fetch lines of 128 bytes).
  */
 #include "row.h"
 #include "encode.clh"
@@ -73,7 +74,7 @@ __kernel
     __global const struct row *row =
         (__global const struct row *)((__global const uchar *)spectra + group->templates) + channel;
     const bool mine = is_mine(item, channel, k);
-#if RARE
+#if RARE && LEAVE
     bool any = false; /* the same for all items of the group */
     for (uint i = 0; i < BLOCKS; i++)
         any |= is_mine(item, side * (WIDTH * PAIR), first_block + i);

@@ -31,7 +31,7 @@
 #include "convolve/plan/variant.h"
 #include "convolve/variants/wide.h"
 
-enum { ITEMS_MOST = 512, WIDTH_MOST = 8 };
+enum { ITEMS_MOST = 512, WIDTH_MOST = 8, GENERAL_POINTS_MOST = 8192 };
 
 static const char *fused_objection(const struct device *device, const struct plan_spec *spec,
                                    bool by_name)
@@ -65,6 +65,8 @@ static bool cut_find(const struct device *device, const struct plan_spec *spec, 
         cut->wide = wide;
         return true;
     }
+    if (points > GENERAL_POINTS_MOST)
+        return false;
     const struct registers *found = wide != NULL ? &wide->shape : registers_find(points);
     if (found == NULL)
         return false;
@@ -274,7 +276,8 @@ static int wide_stage(struct build *build, const struct cut *cut, const struct r
     int length = fused_options(build, shape, rows, true, options, sizeof options);
     length += wide_options(cut->wide, shape, build->spec->inputs, nvidia, options + length,
                            sizeof options - (size_t)length);
-    length += snprintf(options + length, sizeof options - (size_t)length, " -D CODES=%d", codes);
+    length += snprintf(options + length, sizeof options - (size_t)length,
+                       " -D CODES=%d -D LEAVE=%d", codes, build->device->found.info.gpu);
     char *end = options + length;
     const size_t left = sizeof options - (size_t)length;
     snprintf(end, left, " -D RARE=0");

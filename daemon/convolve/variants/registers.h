@@ -25,7 +25,7 @@ struct registers {
     uint32_t radices[REGISTER_PASSES_MAX]; /* of the passes; 1: no such pass */
     uint32_t width;                        /* items side by side, their points interleaved */
     uint32_t blocks;                       /* of those, in a group */
-    uint32_t pieces;                       /* rounds of an exchange: 1, 2 or 2 · pair */
+    uint32_t pieces;                       /* rounds of an exchange: 1, 2, 2 or 4 · pair */
     uint32_t pair;                         /* transforms of an item, of neighbouring channels */
     uint32_t run;                          /* neighbouring frames that an item loads at once */
     bool tables;                           /* twiddles come from a table */

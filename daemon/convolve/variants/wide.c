@@ -27,6 +27,7 @@ static const struct wide float_one[] = {
     {{2048, 16, {8, 16, 16, 1}, 1, 1, 1, 1, 2, false}, 80, PREFETCH_NONE, false},
     {{4096, 32, {16, 16, 16, 1}, 1, 1, 1, 1, 2, false}, 128, PREFETCH_NONE, false},
     {{8192, 32, {32, 16, 16, 1}, 1, 1, 2, 1, 1, false}, 124, PREFETCH_LATER, false},
+    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 2, false}, 128, PREFETCH_LATER, false},
     {{0}, 0, PREFETCH_NONE, false},
 };
 
@@ -39,6 +40,7 @@ static const struct wide float_many[] = {
     {{2048, 16, {16, 16, 8, 1}, 4, 1, 4, 2, 1, false}, 128, PREFETCH_NONE, false},
     {{4096, 16, {16, 16, 16, 1}, 2, 1, 4, 2, 1, false}, 128, PREFETCH_FIRST, false},
     {{8192, 32, {32, 16, 16, 1}, 1, 1, 2, 1, 1, false}, 124, PREFETCH_FIRST, false},
+    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 1, false}, 128, PREFETCH_NONE, false},
     {{0}, 0, PREFETCH_NONE, false},
 };
 
@@ -51,6 +53,7 @@ static const struct wide int16_one[] = {
     {{2048, 16, {8, 16, 16, 1}, 1, 1, 1, 1, 2, false}, 64, PREFETCH_NONE, false},
     {{4096, 32, {16, 8, 32, 1}, 1, 1, 1, 1, 2, false}, 0, PREFETCH_LATER, false},
     {{8192, 32, {32, 16, 16, 1}, 1, 1, 2, 1, 1, false}, 112, PREFETCH_NONE, false},
+    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 2, false}, 128, PREFETCH_NONE, false},
     {{0}, 0, PREFETCH_NONE, false},
 };
 
@@ -63,6 +66,7 @@ static const struct wide int16_many[] = {
     {{2048, 16, {16, 16, 8, 1}, 4, 1, 4, 2, 1, false}, 112, PREFETCH_NONE, false},
     {{4096, 16, {16, 16, 16, 1}, 2, 1, 4, 2, 1, false}, 112, PREFETCH_NONE, false},
     {{8192, 32, {32, 16, 16, 1}, 1, 1, 2, 1, 1, false}, 112, PREFETCH_NONE, false},
+    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 1, false}, 128, PREFETCH_NONE, false},
     {{0}, 0, PREFETCH_NONE, false},
 };
 
