@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# kernels: plain, what follows the kernels is tested
 # takes: 6 s CPU in 8 s
 """The worked examples of ultrasonics and vibration, from a signal whose answer is known: the commands of docs/bearing.md
 as a reader runs them, config/bearing.conf on a recording with a tacho, config/thickness.conf on echoes of a plate."""

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# kernels: plain, frame numbers are tested; test_properties decimates with optimised kernels
 # takes: 6 s CPU in 11 s
 """Streams that decimate: the frames that are kept, by absolute number and across gaps, their rate in
 packets, SDP, recordings and status; an envelope that is low-passed and decimated in a second stream;

@@ -3,6 +3,8 @@
 # library with pkg-config alone, each file belongs to a Debian package, and `make uninstall` takes back what
 # was installed and no other file.
 #
+# parallel: yes
+# takes: 6 s CPU in 10 s
 # sanitizers: no, make chooses the build by itself
 set -eu
 root=$(mktemp -d)

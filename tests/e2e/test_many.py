@@ -1,5 +1,8 @@
 #!/usr/bin/python3
 # timeout: 600
+# parallel: yes
+# takes: 2 s CPU in 5 s
+# takes-long: 60 s CPU in 60 s
 # long: also, 4096 streams take gigabytes and most of a minute
 """As many streams as a daemon takes: each starts, each computes all it gets, and one more is refused by
 --check with what to do."""

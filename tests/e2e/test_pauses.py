@@ -51,16 +51,16 @@ class Pauses(unittest.TestCase):
             pass
 
     def test_stopped_and_continued(self):
-        """SIGSTOP for 3 s, thirty times the batch deadline and in the middle of a batch: as when a virtual machine is
+        """SIGSTOP for 2 s, twenty times the batch deadline and in the middle of a batch: as when a virtual machine is
         paused."""
         with c.Daemon(self.folder, self.config(), environment=self.late(60)) as daemon:
             self.results_go_on(daemon)
-            for _ in range(3):
+            for _ in range(2):
                 self.open_gate()
                 while os.path.exists(self.gate):
                     time.sleep(0.001)
                 daemon.signal(signal.SIGSTOP)
-                time.sleep(3)
+                time.sleep(2)
                 daemon.signal(signal.SIGCONT)
                 self.results_go_on(daemon)
             self.nothing_was_lost(daemon)
@@ -80,7 +80,7 @@ class Pauses(unittest.TestCase):
             self.results_go_on(daemon, 256)
             hogs = [subprocess.Popen(["sh", "-c", "while :; do :; done"], preexec_fn=alone) for _ in range(4)]
             try:
-                time.sleep(6)
+                time.sleep(3)
             finally:
                 for hog in hogs:
                     hog.kill()

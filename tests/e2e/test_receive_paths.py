@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# kernels: plain, the way of packets is tested
 # takes: 4 s CPU in 8 s
 """Both ways to read a socket in the running daemon: a rig sends batches with losses, and whichever
 way they are read, the result is that of numpy with zeros where packets were lost, and the status

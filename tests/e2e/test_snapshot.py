@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# kernels: plain, snapshots are tested
 # takes: 4 s CPU in 7 s
 """`convolvctl snapshot`: frame n of its files is frame n of what was sent, and of what the RTP sink sends, by the numbers
 of the sidecar alone; gaps and short epochs; what it refuses."""

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# kernels: plain, choosing is tested, and many plans compiled
 # takes: 12 s CPU in 17 s
 """Plans chosen by measurement: --explain before and after --tune, and the daemon that follows it."""
 import os
