@@ -16,6 +16,7 @@ enum {
     FLOATS = VECTOR / 4,
     LINE = 4, /* vectors side by side: a cache line of every frame in one pass */
     CHUNK = 256,
+    AHEAD = 16, /* frames that are prefetched */
 };
 
 typedef int16_t shorts __attribute__((vector_size(VECTOR)));
@@ -388,14 +389,18 @@ void extract_minmax(const struct extract *from, size_t frames, float *low, float
 
 /* ---- channels ------------------------------------------------------------------------------ */
 
-void extract_channels(const struct extract *from, size_t frames, const uint16_t *list,
-                      uint32_t count, float *out)
+/* `count` channels of every frame. A frame of many channels lies far from the next one, and results
+ * in memory that another core has written: what comes a few frames later is prefetched. */
+ALWAYS_INLINE channels_by(const enum path path, const struct extract *from, size_t frames,
+                          const uint16_t *list, uint32_t count, float *out)
 {
-    const enum path path = path_of(&from->format);
     for (size_t n = 0; n < frames; n++) {
         const uint8_t *frame = from->bytes + n * from->stride;
+        const bool is_followed = frames - n > AHEAD;
         for (uint32_t i = 0; i < count; i++) {
             const uint8_t *at = frame + (size_t)list[i] * from->format.bytes;
+            if (is_followed)
+                __builtin_prefetch(at + AHEAD * from->stride);
             if (path == PATH_S16 || path == PATH_S16_SWAPPED)
                 *out++ = (float)load_s16(at, path == PATH_S16_SWAPPED) * per_s16;
             else if (path == PATH_FLOAT || path == PATH_FLOAT_SWAPPED)
@@ -403,5 +408,28 @@ void extract_channels(const struct extract *from, size_t frames, const uint16_t 
             else
                 *out++ = (float)sample_decode(&from->format, at);
         }
+    }
+}
+
+void extract_channels(const struct extract *from, size_t frames, const uint16_t *list,
+                      uint32_t count, float *out)
+{
+    switch (path_of(&from->format)) {
+    case PATH_S16:
+        channels_by(PATH_S16, from, frames, list, count, out);
+        break;
+    case PATH_S16_SWAPPED:
+        channels_by(PATH_S16_SWAPPED, from, frames, list, count, out);
+        break;
+    case PATH_FLOAT:
+        channels_by(PATH_FLOAT, from, frames, list, count, out);
+        break;
+    case PATH_FLOAT_SWAPPED:
+        channels_by(PATH_FLOAT_SWAPPED, from, frames, list, count, out);
+        break;
+    case PATH_INTEGER:
+    case PATH_ANY:
+        channels_by(PATH_ANY, from, frames, list, count, out);
+        break;
     }
 }
