@@ -5,6 +5,7 @@
  *
  * One thread, one loop. Exit status 0: stopped by a signal; 1: it could not start; 2: usage.
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@
 #include "views.h"
 #include "web.h"
 
-enum { EXIT_USAGE = 2, PATH_TEXT = 4096 };
+enum { EXIT_USAGE = 2, PATH_TEXT = 4096, NICE = 5 };
 
 #ifndef CONVOLV_WEB_DYGRAPHS
 #define CONVOLV_WEB_DYGRAPHS "/usr/share/javascript/dygraphs"
@@ -193,6 +194,28 @@ static int open_parts(struct web *web, struct problem *problem)
     return error;
 }
 
+/* Where it hears every address, the name that a certificate is for comes before this machine's. */
+static void print_url(const struct web *web)
+{
+    const char *address = server_address(web->server);
+    if (address == NULL)
+        address = web->guard.host_count > 0 ? web->guard.hosts[0] : "127.0.0.1";
+    const bool has_port = strchr(address, ':') != NULL && address[0] != '[';
+    printf("convolv-web: %s://%s", web->guard.tls ? "https" : "http", address);
+    if (!has_port)
+        printf(":%u", (unsigned)web->guard.port);
+    printf("/\n");
+    fflush(stdout);
+}
+
+/* Browsers wait for the measurement. Who has chosen a priority, such as the service, keeps it. */
+static void give_way(void)
+{
+    errno = 0;
+    if (getpriority(PRIO_PROCESS, 0) == 0 && errno == 0)
+        setpriority(PRIO_PROCESS, 0, NICE);
+}
+
 static void run(struct web *web)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
@@ -201,9 +224,7 @@ static void run(struct web *web)
         signals[i].data = web;
         uv_signal_start(&signals[i], on_signal, numbers[i]);
     }
-    printf("convolv-web: %s://%s%s%u/\n", web->guard.tls ? "https" : "http", "127.0.0.1", ":",
-           (unsigned)web->guard.port);
-    fflush(stdout);
+    print_url(web);
     if (page_files_count(web->files) == 0)
         log_warning("%s holds no page: only the API is served", web->page);
     sd_notify(0, "READY=1");
@@ -227,6 +248,7 @@ static int serve(struct problem *problem)
         .key = arguments.key,
     };
     signal(SIGPIPE, SIG_IGN);
+    give_way();
     uv_loop_init(&web.loop);
     const int error = open_parts(&web, problem);
     if (error == 0)

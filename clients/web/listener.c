@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -22,6 +23,7 @@ struct listener {
     void *context;
     uint16_t port;
     bool local;
+    char address[INET6_ADDRSTRLEN + 2]; /* as a URL has it; empty: all */
 };
 
 union address {
@@ -91,9 +93,13 @@ static int learn(struct listener *listener, struct problem *problem)
     if (address.any.sa_family == AF_INET) {
         inet_ntop(AF_INET, &address.four.sin_addr, text, sizeof text);
         listener->port = ntohs(address.four.sin_port);
+        if (address.four.sin_addr.s_addr != htonl(INADDR_ANY))
+            snprintf(listener->address, sizeof listener->address, "%s", text);
     } else if (address.any.sa_family == AF_INET6) {
         inet_ntop(AF_INET6, &address.six.sin6_addr, text, sizeof text);
         listener->port = ntohs(address.six.sin6_port);
+        if (!IN6_IS_ADDR_UNSPECIFIED(&address.six.sin6_addr))
+            snprintf(listener->address, sizeof listener->address, "[%s]", text);
     }
     listener->local = guard_loopback(text);
     return 0;
@@ -155,6 +161,11 @@ void listener_close(struct listener *listener)
 uint16_t listener_port(const struct listener *listener)
 {
     return listener->port;
+}
+
+const char *listener_address(const struct listener *listener)
+{
+    return listener->address[0] != '\0' ? listener->address : NULL;
 }
 
 bool listener_local(const struct listener *listener)

@@ -21,6 +21,8 @@ int listener_open(uv_loop_t *loop, const char *address, void (*accepted)(void *c
 void listener_close(struct listener *listener); /* the loop frees it; NULL is fine */
 
 uint16_t listener_port(const struct listener *listener);
+/* The address as a URL has it, IPv6 in brackets; NULL where it hears all of them. */
+const char *listener_address(const struct listener *listener);
 /* Whether it hears this machine alone. */
 bool listener_local(const struct listener *listener);
 

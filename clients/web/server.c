@@ -560,6 +560,11 @@ int server_open(struct web *web, const char *address, struct server **out, struc
     return 0;
 }
 
+const char *server_address(const struct server *server)
+{
+    return listener_address(server->listener);
+}
+
 void server_close(struct server *server)
 {
     if (server == NULL)

@@ -14,6 +14,9 @@
 /* Listens at HOST:PORT; port 0 takes any free one, which web->guard.port then says. Sockets that
  * systemd hands over take the place of the address. 0 or an error with its sentence. */
 int server_open(struct web *web, const char *address, struct server **out, struct problem *problem);
+
+/* The address where it listens, as a URL has it; NULL: all of them. */
+const char *server_address(const struct server *server);
 /* Closes the listener and every connection; callbacks come until the loop has ended. NULL is fine.
  */
 void server_close(struct server *server);

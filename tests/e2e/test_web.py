@@ -554,6 +554,33 @@ class Restarts(unittest.TestCase):
                 daemon.kill()
 
 
+class Start(unittest.TestCase):
+    """What is printed first leads to the page, and the process makes way for the daemon."""
+
+    def begin(self, *words, before=()):
+        with convolvd.temporary() as folder:
+            web = subprocess.Popen([*before, os.path.join(convolvd.BUILD, "convolv-web"), "--directory", folder, *words],
+                                   stdout=subprocess.PIPE, text=True)
+            with web.stdout:
+                try:
+                    line = web.stdout.readline()
+                    return line, os.getpriority(os.PRIO_PROCESS, web.pid)
+                finally:
+                    web.terminate()
+                    web.wait(convolvd.PATIENCE_S)
+
+    def test_the_address(self):
+        for address in ("127.0.0.1", "127.0.0.2", "[::1]"):
+            port = convolvd.free_port()
+            self.assertEqual(self.begin("--listen", f"{address}:{port}")[0], f"convolv-web: http://{address}:{port}/\n")
+
+    def test_it_makes_way(self):
+        """For programs that compute; a priority that somebody chose stays."""
+        given = os.getpriority(os.PRIO_PROCESS, 0)
+        self.assertEqual(self.begin("--listen", "127.0.0.1:0")[1], given or 5)
+        self.assertEqual(self.begin("--listen", "127.0.0.1:0", before=("nice", "-n", "3"))[1], given + 3)
+
+
 class Plugin(unittest.TestCase):
     """libwebsockets loads its plugin for libuv by name, when convolv-web starts."""
 

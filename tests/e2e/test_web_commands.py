@@ -91,7 +91,7 @@ class Commands(unittest.TestCase):
             self.assertIn('"vessel"', self.run_line(asked[0]))
             stop()
             said, stop = self.start(public)
-            self.assertTrue(said.startswith("convolv-web: https://"), said)
+            self.assertEqual(said, f"convolv-web: https://vessel.example:{self.port}/\n")
             self.assertIn('"holder":"anna"', self.run_line(
                 "curl -sk -H 'Authorization: Bearer TOKEN' https://127.0.0.1:8470/api/v1/session").replace(" ", ""))
             stop()
