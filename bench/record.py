@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 """Keeps measurements for the page and for `make bench-check`: from bench/results/ into bench/recorded/.
 
-    bench/record.py [--drop] [--to DIRECTORY] [FILE...]
+    bench/record.py [--drop] [--only WHAT] [--to DIRECTORY] [FILE...]
 
 bench/results/ holds every run of this machine and belongs to nobody else; bench/recorded/ is part of the
 repository and holds one row of every (what, shape) that docs/performance.md shows, a file a group. The last
 line of each row in the FILEs (default: all CSV files of bench/results) replaces the recorded one. --drop: rows
-that a FILE does not hold again go, of each `what` that it holds (a shape that is no longer measured).
+that a FILE does not hold again go, of each `what` that it holds (a shape that is no longer measured). --only: of
+one `what`, so that --drop leaves the others alone, of which a run may have measured a part.
 
 The machine of the processor's figures, as bench_engine names it, is recorded in machine.csv.
 """
@@ -45,13 +46,13 @@ def write(path, columns, rows):
         writer.writerows(rows)
 
 
-def record_rows(paths, folder, drop):
+def record_rows(paths, folder, drop, only=None):
     """How many rows are new or replaced."""
     measured = {}
     for path in paths:
         columns, rows = read(path)
         if set(check.COLUMNS) <= columns:
-            measured.update({(row["what"], row["shape"]): row for row in rows})
+            measured.update({(row["what"], row["shape"]): row for row in rows if only in (None, row["what"])})
     names = {row["what"] for row in measured.values()}
     for group in sorted({group_of(row) for row in measured.values()}):
         path = os.path.join(folder, f"{group}.csv")
@@ -79,11 +80,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", help="CSV files (default: all of bench/results)")
     parser.add_argument("--drop", action="store_true", help="leave out rows that were not measured again")
+    parser.add_argument("--only", metavar="WHAT", help="take rows of this `what` alone")
     parser.add_argument("--to", default=check.RECORDED, help="directory of the records (default: bench/recorded)")
     arguments = parser.parse_args()
     paths = arguments.files or sorted(glob.glob(os.path.join(check.HERE, "results", "*.csv")))
     os.makedirs(arguments.to, exist_ok=True)
-    count = record_rows(paths, arguments.to, arguments.drop)
+    count = record_rows(paths, arguments.to, arguments.drop, arguments.only)
     record_machine(paths, arguments.to)
     print(f"{arguments.to}: {count} rows of {len(paths)} files")
 

@@ -57,6 +57,13 @@ class BenchRecord(unittest.TestCase):
         self.run_program("record.py", "--drop")
         self.assertEqual(self.recorded("daemon"), {(ECHO, "L16"): 1.5, ("daemon p99", "f32"): 0.9})
 
+    def test_dropping_rows_of_one_kind_leaves_the_others(self):
+        self.write("results/a.csv", row(ECHO, "L16", 1.2), row(ECHO, "f32", 1.3), row("daemon p99", "f32", 0.9))
+        self.run_program("record.py")
+        self.write("results/a.csv", row(ECHO, "L16", 1.5), row("daemon p99", "L16", 0.8))
+        self.run_program("record.py", "--drop", "--only", ECHO)
+        self.assertEqual(self.recorded("daemon"), {(ECHO, "L16"): 1.5, ("daemon p99", "f32"): 0.9})
+
     def test_shapes_stand_in_the_order_of_their_numbers(self):
         self.write("results/a.csv", row(ECHO, "N=1024", 1), row(ECHO, "N=256", 1))
         self.run_program("record.py")
