@@ -70,6 +70,7 @@ static struct sink_stream stream_of(const struct config_stream *stream)
         .input_format = stream->source.format,
         .input_channels = stream->source.channels,
         .input_rate_hz = stream->source.rate_hz,
+        .input_max_gap_ns = stream->source.max_gap_ns,
         .input_scales = stream->scales,
     };
 }

@@ -70,6 +70,7 @@ struct sink_stream {
     struct sample_format input_format;
     uint32_t input_channels;
     double input_rate_hz;
+    int64_t input_max_gap_ns; /* the longest loss that its epochs go on over; 0: it loses nothing */
     const struct channel_scale *input_scales; /* [input_channels] */
     struct excitation input_excitation;       /* in frames of the input */
 };

@@ -205,10 +205,9 @@ static int prepare_self_check(struct pipeline *pipeline, struct problem *problem
 static int prepare_status(const struct driver_status *driver, void **status,
                           struct problem *problem)
 {
-    if (driver == NULL)
-        return 0;
-    *status = calloc(1, driver->bytes);
-    return *status != NULL ? 0 : problem_set(problem, ERROR_MEMORY, "out of memory");
+    *status = driver != NULL ? calloc(1, driver->bytes) : NULL;
+    return driver == NULL || *status != NULL ? 0
+                                             : problem_set(problem, ERROR_MEMORY, "out of memory");
 }
 
 static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink,
@@ -237,6 +236,7 @@ static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink,
         .input_format = config->source.format,
         .input_channels = config->source.channels,
         .input_rate_hz = config->source.rate_hz,
+        .input_max_gap_ns = config->source.max_gap_ns,
         .input_scales = config->scales,
         .excitation = excitation_decimated(config->source.excitation, config->decimate),
         .input_excitation = config->source.excitation,

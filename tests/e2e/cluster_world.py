@@ -14,6 +14,7 @@ import nats_servers
 RATE, CHANNELS, TAPS, HOP = 20000, 2, 301, 256
 EPOCH_END = 4  # of a record's flags
 KINDS = {1: "take", 2: "data", 3: "change", 4: "beat", 5: "end", 6: "release"}
+HEADER_BYTES = 200
 HEADER = "<IBBHIIQQQQQQQQQQddqqq4B5IIIIIHBBIHHHHII"
 
 GATEWAY = """[cluster]
@@ -73,6 +74,7 @@ class Record:
         self.type = ">f4" if fields[24] & 1 else "<f4"
         self.chain_before, self.chain = fields[30], fields[31]
         self.frames = self.next - self.first if self.kind == "data" else 0
+        self.ranges = [struct.unpack_from("<QQBB6x", data, HEADER_BYTES + 24 * i) for i in range(fields[-1])]
         size = self.frames * self.channels * self.sample_bytes
         self.samples = data[len(data) - size:] if size else b""
 
@@ -166,7 +168,11 @@ class Cluster(unittest.TestCase):
             if record.kind != "data":
                 continue
             parts = epochs.setdefault(record.epoch, [])
-            self.assertEqual(record.first, sum(len(part) for part in parts), "RAW has a hole")
+            self.assertEqual(record.first_missing, sum(len(part) for part in parts), "RAW has a hole")
+            absent = record.first - record.first_missing
+            self.assertEqual(absent, sum(until - start for start, until, _, absent in record.ranges if absent & 1),
+                             "frames are missing that no range declares")
+            parts.append(np.zeros((absent, record.channels)))
             parts.append(np.frombuffer(record.samples, record.type).reshape(-1, record.channels))
         return {epoch: np.concatenate(parts).astype(float) for epoch, parts in epochs.items()}
 

@@ -8,12 +8,13 @@ CONVOLVD_TEST_KILLS: how many workers are killed one after the other [5]."""
 import os
 import shutil
 import signal
+import threading
 import time
 import unittest
 
 import cluster_world
 import convolvd as c
-from cluster_world import RATE
+from cluster_world import CHANNELS, GATEWAY, GATEWAY_RTP, RATE, WORKER
 
 
 class Faults(cluster_world.Cluster):
@@ -72,6 +73,47 @@ class Faults(cluster_world.Cluster):
         self.assertLess(self.newest().next, ahead)
         self.wait_frames(ahead + RATE)
         self.hold()
+
+    def test_a_gap_longer_than_max_gap_ends_the_epoch(self):
+        """The server is away for longer than spool and `max gap`: RAW and LOG begin an epoch behind the gap."""
+        self.server()
+        port = c.free_port()
+        gateway = self.start("gateway", GATEWAY_RTP + "spool = 1 s\n", port=port)
+        self.start("a", WORKER, sample_format="f32be")
+        gateway.wait_said("owns the raw")
+        rig = threading.Thread(target=c.rig, args=(self.folder.name, port, "--format", "f32be", "--rate", RATE, "--channels",
+                                                   CHANNELS, "--signal", "noise", "--frames", 9 * RATE))
+        rig.start()
+        self.addCleanup(rig.join)
+        self.wait_frames(RATE // 2)
+        self.servers[0].kill()
+        time.sleep(4.5)
+        self.servers[0].start()
+        rig.join()
+        raw = self.newest("raw")
+        self.assertEqual(raw.epoch, 1)
+        cluster_world.wait_value(lambda: self.newest().epoch == 1 and self.newest().next >= raw.next - 256, "the second epoch in LOG")
+        log = self.hold()
+        self.assertFalse([record for record in log if record.first != record.first_missing])
+
+    def test_a_gateway_keeps_what_a_log_that_went_back_needs(self):
+        """… but no more than its spool: the rest is declared."""
+        self.server()
+        self.start("gateway", GATEWAY + "spool = 1 s\n")
+        self.start("a", WORKER)
+        self.wait_frames(RATE // 2)
+        store = f"{self.servers.folder}/s0"
+        self.servers[0].signal(signal.SIGTERM)
+        shutil.copytree(store, f"{store}.before")
+        self.servers[0].start()
+        self.wait_frames(0, more=4 * RATE)
+        self.servers[0].kill()
+        shutil.rmtree(store)
+        os.rename(f"{store}.before", store)
+        self.servers[0].start()
+        self.wait_frames(6 * RATE)
+        self.hold()
+        self.assertTrue([record for record in self.records("raw") if record.first != record.first_missing])
 
 
 if __name__ == "__main__":

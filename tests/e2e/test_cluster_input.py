@@ -4,11 +4,17 @@
 """What a gateway makes of a rig's input: its end is told, so that the worker computes the last frames and the tail;
 after a reload that opens the sink anew, its epochs go on."""
 import signal
+import time
 import unittest
+
+import numpy as np
 
 import cluster_world
 import convolvd as c
 from cluster_world import CHANNELS, GATEWAY, GATEWAY_RTP, RATE, TAPS, WORKER
+
+
+OVERLOAD = 5  # a cause of a range
 
 
 class Input(cluster_world.Cluster):
@@ -46,6 +52,33 @@ class Input(cluster_world.Cluster):
         at = [(record.epoch, record.first_missing) for record in self.records("raw") if record.kind == "data"]
         self.assertEqual(at, sorted(set(at)), "frames of RAW are numbered twice")
         self.assertGreater(at[-1][0], before.epoch)
+
+    def away(self, seconds):
+        """The server is gone for longer than the spool holds."""
+        self.wait_frames(RATE // 2)
+        self.servers[0].kill()
+        time.sleep(seconds)
+        self.servers[0].start()
+        self.wait_frames(0, more=3 * RATE // 2)
+
+    def test_what_the_spool_cannot_reach_is_declared_and_computed_as_zeros(self):
+        self.server()
+        self.start("gateway", GATEWAY + "spool = 1 s\n")
+        self.start("a", WORKER)
+        self.away(3.5)
+        missing = [(start, until, cause) for record in self.records("raw") for start, until, cause, absent in record.ranges if absent]
+        self.assertEqual({cause for _, _, cause in missing}, {OVERLOAD})
+        self.assertGreater(sum(until - start for start, until, _ in missing), RATE)
+        log = self.hold()  # zeros where RAW has nothing, and no frame lost
+        self.assertEqual(len({record.epoch for record in log}), 1)
+        flagged = np.zeros(log[-1].next, bool)
+        for record in log:
+            for begin, end, cause, _ in record.ranges:
+                flagged[begin:end] |= cause == OVERLOAD
+        expected = np.zeros(len(flagged), bool)
+        for start, until, _ in missing:
+            expected[start:until + TAPS - 1] = True  # and whatever they reach
+        self.assertTrue((flagged == expected).all(), np.flatnonzero(flagged != expected)[:4])
 
     @staticmethod
     def of_data(record):

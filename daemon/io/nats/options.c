@@ -8,6 +8,8 @@
 #include "io/sinks.h"
 #include "io/sources.h"
 
+enum { ELECTION_S = 15 };
+
 static const struct option_choice storages[] = {{"file", true}, {"memory", false}, {NULL, 0}};
 
 const struct option_row nats_sink_rows[NATS_SINK_ROWS] = {
@@ -25,13 +27,13 @@ const struct option_row nats_sink_rows[NATS_SINK_ROWS] = {
      OPTION_FIELD(struct nats_sink_options, message_bytes),
      .sentence = "The most samples of one record [bytes]; larger ones cost less and wait longer."},
     {.key = "spool",
-     .type = OPTION_MEMORY,
-     .minimum = 1 << 20,
-     .maximum = 64.0 * (1 << 30),
-     .fallback = "256 MiB",
-     OPTION_FIELD(struct nats_sink_options, spool_bytes),
-     .sentence = "With record = input: how much of the input is kept for a log that cannot be "
-                 "reached or goes back; what does not fit is a declared gap."},
+     .type = OPTION_ROTATION,
+     .fallback = "30 s",
+     OPTION_FIELD(struct nats_sink_options, spool),
+     .sentence =
+         "With record = input: how much of the input, or how many bytes of it, is kept in "
+         "memory for a log that cannot be reached or goes back; what does not fit is a "
+         "declared gap. At least 15 s with 3 replicas, which elect a leader for up to 9 s."},
     {.key = "storage",
      .type = OPTION_CHOICE,
      .fallback = "file",
@@ -55,6 +57,38 @@ const struct option_row nats_sink_rows[NATS_SINK_ROWS] = {
      .sentence = "How long the log keeps a record, likewise: a reader that is later has lost it."},
 };
 
+static double input_bytes_per_second(const struct sink_options *options)
+{
+    const struct sink_stream *stream = &options->stream;
+    return stream->input_rate_hz * stream->input_channels * stream->input_format.bytes;
+}
+
+uint64_t nats_sink_spool(const struct sink_options *options)
+{
+    const struct nats_sink_options *own = options->own;
+    const struct option_value *spool = own->spool;
+    if (!own->input)
+        return 0;
+    return (uint64_t)(spool->dimension == DIMENSION_TIME
+                          ? spool->number * input_bytes_per_second(options)
+                          : spool->number);
+}
+
+/* Three servers stand still for so long while they elect a leader, and the way to it once more. */
+static void check_spool(const struct option_check *check, const struct sink_options *options)
+{
+    const struct nats_sink_options *own = options->own;
+    const double rate = input_bytes_per_second(options);
+    if (!own->input || own->replicas < 3 || own->spool == NULL || !(rate > 0))
+        return;
+    const double seconds = (double)nats_sink_spool(options) / rate;
+    if (seconds < ELECTION_S)
+        option_error(check, "spool",
+                     "the spool holds %.3g s of the input; with %u replicas the log stands still "
+                     "for up to 9 s when a server dies: write at least spool = %d s",
+                     seconds, own->replicas, ELECTION_S);
+}
+
 void nats_sink_check(const struct option_check *check, const struct daemon_facts *facts,
                      const struct stream_facts *stream, struct sink_options *options)
 {
@@ -72,6 +106,7 @@ void nats_sink_check(const struct option_check *check, const struct daemon_facts
         option_error(check, "partition",
                      "`partition = %s` is part of a subject; write letters, digits, _ and - only",
                      own->partition);
+    check_spool(check, options);
 }
 
 /* Results of a partition come from its input; a gateway's from anything else. */
@@ -108,6 +143,6 @@ void nats_sink_report(const struct sink_options *options, double bytes_per_secon
 uint64_t nats_sink_memory(const struct sink_options *options)
 {
     const struct nats_sink_options *own = options->own;
-    const uint64_t least = NATS_PIECES_MIN * own->message_bytes;
-    return NATS_QUEUE_BYTES + (own->input && own->spool_bytes > least ? own->spool_bytes : least);
+    const uint64_t least = NATS_PIECES_MIN * own->message_bytes, spool = nats_sink_spool(options);
+    return NATS_QUEUE_BYTES + (spool > least ? spool : least);
 }

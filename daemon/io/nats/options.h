@@ -13,13 +13,17 @@ struct nats_source_options {
 struct nats_sink_options {
     const char *partition;
     bool input;
-    uint64_t message_bytes, spool_bytes;
+    uint64_t message_bytes;
+    const struct option_value *spool; /* a time or a size */
     bool file;
     uint32_t replicas;
     int64_t window_ns;
 };
 
 extern const struct option_row nats_sink_rows[NATS_SINK_ROWS];
+
+/* Input that is kept [bytes]; 0: results. */
+uint64_t nats_sink_spool(const struct sink_options *options);
 
 /* The rows of struct sink_ops, as documented there. */
 void nats_sink_check(const struct option_check *check, const struct daemon_facts *facts,

@@ -223,15 +223,27 @@ static void resume_results(struct sink *s, const struct record *newest)
 
 /* ---- input ------------------------------------------------------------------------------- */
 
+/* Whether the input from `first` on begins an epoch of RAW: it is of another one of the stream, or
+ * more of it is lost before than the stream's own epochs go on over. */
+static bool begins_epoch(const struct sink *s, const struct result *result)
+{
+    const double most = (double)s->options.stream.input_max_gap_ns * 1e-9 * s->rate_hz;
+    if (!s->numbered || result->epoch != s->local_epoch)
+        return true;
+    return s->sent_epoch == s->raw_epoch && most > 0 &&
+           (double)(result->first_frame - s->local_from) - (double)s->sent_next > most;
+}
+
 static void put_input(struct sink *s, const struct result *result)
 {
     if (result->frames == 0)
         return;
-    if (!s->numbered || result->epoch != s->local_epoch) {
+    if (begins_epoch(s, result)) {
         s->raw_epoch += s->numbered;
         s->numbered = true;
         s->local_epoch = result->epoch;
         s->local_from = result->first_frame;
+        s->sent_epoch = UINT64_MAX;
     }
     const uint64_t first = result->first_frame - s->local_from;
     const bool begins = s->sent_epoch != s->raw_epoch || first == 0;
@@ -243,8 +255,10 @@ static void put_input(struct sink *s, const struct result *result)
                                   .begins = begins};
     s->ledger.frames += result->frames;
     const uint32_t taken = add(s, result, 0, target);
-    s->sent_epoch = s->raw_epoch;
-    s->sent_next = first + taken;
+    if (taken > 0) { /* else the next piece tells of these frames, too */
+        s->sent_epoch = s->raw_epoch;
+        s->sent_next = first + taken;
+    }
     drop(s, DROP_QUEUE, result->frames - taken);
 }
 
@@ -271,13 +285,13 @@ static void go_back(struct sink *s, const struct record *newest)
     /* Beyond the spool: a gap, declared. */
     log_warning("sink %s: RAW went back by more than the spool holds: %llu frames are lost",
                 s->options.name, (unsigned long long)(r->from - newest->next));
-    r->from = newest->next;
     struct piece *piece = piece_at(p, at);
     if (r->range_count < PIECE_RANGES) {
         piece->ranges[r->range_count++] =
-            (struct record_range){newest->next, r->first, INVALID_OVERLOAD, true};
+            (struct record_range){newest->next, r->from, INVALID_OVERLOAD, true};
         r->ranges = piece->ranges;
     }
+    r->from = newest->next;
 }
 
 /* Frames before `from` of a piece's epoch are not of the log: `from` becomes frame 0. */
@@ -391,7 +405,7 @@ static int nats_open(const struct sink_options *options, const struct io_environ
     s->format = options->format;
     s->rate_hz = options->raw ? stream->input_rate_hz : stream->rate_hz;
     s->frame_bytes = s->channels * s->format.bytes;
-    const uint64_t pieces = options->raw ? own->spool_bytes / own->message_bytes : 0;
+    const uint64_t pieces = nats_sink_spool(options) / own->message_bytes;
     int error =
         pieces_open(&s->pieces, pieces > NATS_PIECES_MIN ? (uint32_t)pieces : NATS_PIECES_MIN,
                     (uint32_t)own->message_bytes, s->frame_bytes);

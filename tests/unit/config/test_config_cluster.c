@@ -73,11 +73,47 @@ static void test_what_all_workers_share(void **state)
     config_free(first);
 }
 
+/* Input of 8 MB/s: three servers that elect a leader stand still for longer than a short spool. */
+static void test_a_spool_outlasts_an_election(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *keys;
+        bool good;
+    } table[] = {
+        {"", true},
+        {"replicas = 3\n", true}, /* 30 s */
+        {"replicas = 3\nspool = 15 s\n", true},
+        {"replicas = 3\nspool = 14.9 s\n", false},
+        {"replicas = 5\nspool = 1 s\n", false},
+        {"replicas = 1\nspool = 1 s\n", true},
+        {"replicas = 3\nspool = 120 MB\n", true},
+        {"replicas = 3\nspool = 119 MB\n", false},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        char text[1000];
+        struct config_errors errors;
+        struct config *config = NULL;
+        snprintf(text, sizeof text,
+                 "[stream a]\nsource = rtp\naddress = 127.0.0.1:5004\nrate = 1 MHz\nchannels = 4\n"
+                 "format = s16\nfilter = f\n[filter f]\ntype = identity\n[sink raw]\ntype = nats\n"
+                 "stream = a\npartition = a\nrecord = input\n%s",
+                 table[i].keys);
+        const bool good = sample_load(text, &config, &errors) == 0;
+        if (good != table[i].good ||
+            (!good && strstr(sample_messages(&errors), "write at least spool = 15 s") == NULL))
+            fail_msg("row %zu: %s", i, good ? "is taken" : sample_messages(&errors));
+        config_errors_free(&errors);
+        config_free(config);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_capacity),
         cmocka_unit_test(test_what_all_workers_share),
+        cmocka_unit_test(test_a_spool_outlasts_an_election),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
