@@ -32,7 +32,7 @@ PACKAGES_TEST := libcmocka-dev libfftw3-dev oclgrind python3-numpy python3-scipy
              $(PACKAGES_BROWSER) \
              nats-server \
              debootstrap lintian debhelper dh-python python3-pip mypy pyflakes3 python3-venv python3-setuptools python3-wheel python3-pandas python3-nbclient python3-ipykernel \
-             clang libclang-rt-14-dev llvm clang-tidy clang-format cppcheck systemd iproute2 curl openssl
+             clang libclang-rt-14-dev llvm clang-tidy clang-format cppcheck systemd iproute2 curl openssl openssh-client
 
 # What `make check-long` adds: promtool and a server, whose service the package starts.
 PACKAGES_LONG := prometheus

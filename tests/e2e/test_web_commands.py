@@ -5,14 +5,16 @@ itself, a token and its file, TLS, and what curl asks."""
 import os
 import re
 import shlex
+import shutil
 import signal as signals
 import subprocess
 import unittest
 
 import convolvd as c
 
-# What needs systemd (tests/systemd/packages.sh has the service running) or a second machine.
-ELSEWHERE = {"systemctl enable --now convolv-web", "ssh -L 8470:127.0.0.1:8470 user@measuring-machine"}
+# What needs systemd (tests/systemd/packages.sh has the service running) or a second machine (ssh says what it would do).
+TUNNEL = "ssh -L 8470:127.0.0.1:8470 user@measuring-machine"
+ELSEWHERE = {"systemctl enable --now convolv-web", TUNNEL}
 
 CONFIG = """[stream vessel]
 source = generator
@@ -70,6 +72,14 @@ class Commands(unittest.TestCase):
                               timeout=c.PATIENCE_S, check=False)
         self.assertEqual(done.returncode, 0, f"{line}\n{done.stdout}{done.stderr}")
         return done.stdout
+
+    def test_the_tunnel(self):
+        """Its end here is the port that the page's address names, its end there where convolv-web listens."""
+        if shutil.which("ssh") is None:
+            self.skipTest("no ssh")
+        said = self.run_line(TUNNEL.replace("ssh ", "ssh -F none -G ", 1)).splitlines()
+        self.assertIn(f"localforward {self.port} [127.0.0.1]:{self.port}", said)
+        self.assertIn("hostname measuring-machine", said)
 
     def test_every_line(self):
         commands = lines()
