@@ -115,17 +115,18 @@ class Cluster(unittest.TestCase):
         self.servers = servers
         return servers
 
-    def start(self, name, text, sample_format="f32le", port=0):
+    def start(self, name, text, sample_format="f32le", port=0, before=None):
         folder = f"{self.folder.name}/{name}"
         os.makedirs(folder, exist_ok=True)
         self.daemons[name] = c.Daemon(folder, text.format(urls=self.servers.urls, rate=RATE, channels=CHANNELS, hop=HOP,
-                                                          name=name, folder=self.folder.name, format=sample_format, port=port))
+                                                          name=name, folder=self.folder.name, format=sample_format, port=port),
+                                      before=before)
         return self.daemons[name]
 
     def client(self):
         """Of the first server that runs."""
         running = next(server for server in self.servers.all if server.process.poll() is None)
-        return nats_servers.Client(running.port)
+        return nats_servers.Client(running.port, host=running.host)
 
     def records(self, kind, first=1):
         with self.client() as client:

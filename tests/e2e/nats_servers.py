@@ -23,23 +23,26 @@ def free_ports(count):
 
 
 class Server:
-    """One nats-server with JetStream and a folder of its own."""
+    """One nats-server with JetStream and a folder of its own; `before` runs in its process first."""
 
-    def __init__(self, folder, port, name="one", extra=""):
+    host, before = "127.0.0.1", None
+
+    def __init__(self, folder, port, name="one", extra="", host=None, before=None, memory="1G"):
         self.folder, self.port, self.name = folder, port, name
+        self.host, self.before = host or self.host, before
         self.config = os.path.join(folder, f"{name}.conf")
         self.process = None
         with open(self.config, "w", encoding="utf-8") as file:
-            file.write(f'server_name: "{name}"\nlisten: "127.0.0.1:{port}"\n'
-                       f'jetstream {{ store_dir: "{folder}/{name}", max_mem: 1G, max_file: 4G }}\n{extra}\n')
+            file.write(f'server_name: "{name}"\nlisten: "{self.host}:{port}"\n'
+                       f'jetstream {{ store_dir: "{folder}/{name}", max_mem: {memory}, max_file: 4G }}\n{extra}\n')
 
     @property
     def url(self):
-        return f"nats://127.0.0.1:{self.port}"
+        return f"nats://{self.host}:{self.port}"
 
     def start(self, wait=True):
         self.process = subprocess.Popen([SERVER, "-c", self.config, "-l", os.path.join(self.folder, f"{self.name}.log")],
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=self.before)
         if wait:
             self.wait()
         return self
@@ -52,7 +55,7 @@ class Server:
                 with open(os.path.join(self.folder, f"{self.name}.log"), encoding="utf-8") as log:
                     raise AssertionError("nats-server ended:\n" + log.read()[-2000:])
             try:
-                Client(self.port, tls=tls).close()
+                Client(self.port, tls=tls, host=self.host).close()
                 return
             except PermissionError:
                 return
@@ -77,7 +80,7 @@ class Server:
 class Servers:
     """One server, or three that replicate to each other; a context manager."""
 
-    def __init__(self, count=1, extra=""):
+    def __init__(self, count=1, extra="", **more):
         self.folder = tempfile.mkdtemp(prefix="nats-")
         ports = free_ports(2 * count)
         routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports[count:])
@@ -85,7 +88,7 @@ class Servers:
         for i in range(count):
             cluster = "" if count == 1 else \
                 f'cluster {{ name: "test", listen: "127.0.0.1:{ports[count + i]}", routes: [{routes}] }}\n'
-            self.all.append(Server(self.folder, ports[i], f"s{i}", cluster + extra))
+            self.all.append(Server(self.folder, ports[i], f"s{i}", cluster + extra, **more))
 
     def __enter__(self):
         for server in self.all:
@@ -115,8 +118,8 @@ class Servers:
 class Client:
     """As much of the protocol as tests need; blocking."""
 
-    def __init__(self, port, tls=None, **connect):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=5)
+    def __init__(self, port, tls=None, host="127.0.0.1", **connect):
+        self.socket = socket.create_connection((host, port), timeout=5)
         self.buffer = b""
         try:
             self.greet(tls, connect)

@@ -33,6 +33,23 @@ class Partitions(cluster_world.Cluster):
         c.note(f"test_cluster: worker killed: standstill {worst:.2f} s")
         self.assertLess(worst, 2.0)
 
+    def test_a_worker_that_comes_late_catches_up(self):
+        """It waits for the log again and again; a block of its results is longer than a record."""
+        self.server()
+        fast = {"rate = {rate} Hz": "rate = 400 kHz", "block = {hop}": "block = 2048"}
+        texts = []
+        for text in (GATEWAY, WORKER + "message = 4 KiB\n"):
+            for old, new in fast.items():
+                text = text.replace(old, new)
+            texts.append(text)
+        gateway = self.start("gateway", texts[0])
+        cluster_world.wait_value(lambda: (newest := self.newest("raw")) and newest.next > 200000, "RAW")
+        gateway.stop()
+        end = [record for record in self.records("raw", 200000 // 512) if record.kind == "data"][-1].next
+        self.start("a", texts[1])
+        cluster_world.wait_value(lambda: (newest := self.newest()) and newest.next == end + cluster_world.TAPS - 1, "the tail")
+        self.assertEqual(len([record for record in self.hold() if record.kind == "take"]), 1)
+
     def see_in_status(self):
         """The status of whoever owns a log says so, and how long the log stood still before."""
         gateway, worker = (api_schema.check("sink", self.daemons[name].stream("rig")["sinks"][0])["partition"]

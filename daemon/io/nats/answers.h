@@ -40,6 +40,7 @@ struct nats_answer {
 };
 
 enum {
+    NATS_CODE_UNAVAILABLE = 10008, /* this server knows no leader */
     NATS_CODE_NO_MESSAGE = 10037,
     NATS_CODE_NO_STREAM = 10059,
     NATS_CODE_STREAM_EXISTS = 10058,

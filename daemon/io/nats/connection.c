@@ -107,20 +107,38 @@ static natsStatus set_credentials(natsOptions *options, const char *path)
     return status;
 }
 
-static natsStatus set_servers(natsOptions *options, const char *servers)
+/* The server at `last`, HOST:PORT, becomes the last of the list; NULL: any order. */
+static natsStatus set_servers(natsOptions *options, const char *servers, const char *last)
 {
     char text[SERVERS_BYTES], *save = NULL;
-    const char *list[NATS_SERVERS_MAX];
+    const char *list[NATS_SERVERS_MAX], *other = NULL;
     int count = 0;
     if (snprintf(text, sizeof text, "%s", servers) >= (int)sizeof text)
         return NATS_INVALID_ARG;
     for (char *word = strtok_r(text, ", \t", &save); word != NULL;
          word = strtok_r(NULL, ", \t", &save)) {
-        if (count == NATS_SERVERS_MAX)
+        if (count + (other != NULL) == NATS_SERVERS_MAX)
             return NATS_INVALID_ARG;
-        list[count++] = word;
+        if (last != NULL && other == NULL && strstr(word, last) != NULL)
+            other = word;
+        else
+            list[count++] = word;
     }
+    if (other != NULL)
+        list[count++] = other;
     return count > 0 ? natsOptions_SetServers(options, list, count) : NATS_INVALID_ARG;
+}
+
+void nats_connection_elsewhere(struct nats_connection *c, const struct nats_servers *servers)
+{
+    char url[NATS_SUBJECT_BYTES] = "";
+    if (c->connection == NULL ||
+        natsConnection_GetConnectedUrl(c->connection, url, sizeof url) != NATS_OK)
+        return;
+    const char *host = strstr(url, "://");
+    host = host != NULL ? host + 3 : url;
+    if (*host != '\0' && set_servers(c->options, servers->servers, host) == NATS_OK)
+        natsOptions_SetNoRandomize(c->options, true);
 }
 
 static natsStatus set_times(natsOptions *options)
@@ -155,7 +173,7 @@ int nats_connection_open(struct nats_connection *c, const struct nats_servers *s
     if (nats_Open(-1) != NATS_OK || nats_SetMessageDeliveryPoolSize(1) != NATS_OK ||
         natsOptions_Create(&c->options) != NATS_OK)
         return problem_set(problem, ERROR_MEMORY, "%s: NATS' library cannot begin", name);
-    if (set_servers(c->options, servers->servers) != NATS_OK)
+    if (set_servers(c->options, servers->servers, NULL) != NATS_OK)
         return problem_set(problem, ERROR_CONFIG,
                            "%s: \"%s\" are no addresses of NATS servers; write at most %d of the "
                            "form nats://host:port, with commas",

@@ -65,6 +65,8 @@ int nats_connection_open(struct nats_connection *c, const struct nats_servers *s
 /* Begins to connect, or begins anew with the same subscriptions. False: libnats cannot, and the
  * connection is lost; why stands in `problem`. */
 bool nats_connection_begin(struct nats_connection *c, struct problem *problem);
+/* The next begin tries the server that it is connected to last. */
+void nats_connection_elsewhere(struct nats_connection *c, const struct nats_servers *servers);
 /* Takes the messages of another subject, or of none (NULL), in the place of the one before. */
 void nats_connection_subscribe(struct nats_connection *c, enum nats_interest interest,
                                const char *subject);

@@ -112,14 +112,14 @@ void follow_again(struct nats_link *link)
         ask_log(link);
 }
 
-int64_t nats_link_due(const struct nats_link *link)
+int64_t follow_due(const struct nats_link *link)
 {
     return link->follow.state == FOLLOW_NOTHING ? INT64_MAX : link->follow.heard_ns + silent_ns;
 }
 
-void nats_link_tick(struct nats_link *link, int64_t now_ns)
+void follow_tick(struct nats_link *link, int64_t now_ns)
 {
-    if (now_ns >= nats_link_due(link))
+    if (now_ns >= follow_due(link))
         ask_log(link);
 }
 

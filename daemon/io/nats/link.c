@@ -131,6 +131,14 @@ static int64_t keep_connected(struct nats_link *link, int64_t again_ns)
 {
     struct problem problem = {0};
     const int64_t now_ns = clock_monotonic_ns();
+    if (atomic_exchange(&link->elsewhere, false) && !atomic_load(&link->connection.lost)) {
+        log_limited(&link->moves, refusals_ns, LOG_LEVEL_WARNING,
+                    "%s: the server it is connected to does not serve the log; trying another",
+                    link->options.name);
+        nats_connection_elsewhere(&link->connection, &link->options.servers);
+        nats_connection_begin(&link->connection, &problem);
+        return INT64_MAX;
+    }
     if (!atomic_load(&link->connection.lost))
         return INT64_MAX;
     if (again_ns == INT64_MAX)
@@ -329,6 +337,7 @@ bool nats_link_append(struct nats_link *link, const struct log_end *expect, uint
                        clock_realtime_ns() - link->newest_ns < identity_kept_ns;
     record_write(record, o->payload);
     commit(link, o, ANSWER_APPEND, token);
+    link_asked(link, REQUEST_APPEND);
     return true;
 }
 
@@ -340,6 +349,7 @@ bool nats_link_read(struct nats_link *link, uint64_t sequence, uint32_t tag)
         snprintf(request, sizeof request, "{\"seq\":%" PRIu64 "}", sequence);
     else
         snprintf(request, sizeof request, "{\"last_by_subj\":\"%s\"}", link->options.log.subject);
+    link_asked(link, REQUEST_READ);
     return link_publish(link, subject, ANSWER_READ, tag, request);
 }
 
@@ -410,6 +420,8 @@ static bool take_ack(struct nats_link *link, uint64_t token, natsMsg *message,
     const int bytes = natsMsg_GetDataLength(message);
     if (bytes > 0 && !nats_ack_read(natsMsg_GetData(message), (size_t)bytes, &ack))
         return false;
+    if (bytes > 0)
+        link_served(link, REQUEST_APPEND);
     event->token = token;
     event->kind = ack.sequence > 0 ? LINK_APPENDED : LINK_REFUSED;
     event->sequence = ack.sequence;
@@ -428,6 +440,8 @@ static void take_read(struct nats_link *link, natsMsg *message, struct nats_even
     event->kind = LINK_ABSENT;
     if (bytes > 0 && !nats_answer_read(natsMsg_GetData(message), (size_t)bytes, &answer))
         snprintf(answer.text, sizeof answer.text, "the answer cannot be read");
+    else if (bytes > 0 && answer.code != NATS_CODE_UNAVAILABLE)
+        link_served(link, REQUEST_READ);
     snprintf(event->text, sizeof event->text, "%s", answer.text);
     if (answer.failed || answer.data == NULL) {
         if (answer.code == NATS_CODE_NO_MESSAGE)
@@ -527,6 +541,8 @@ static bool take_connection(struct nats_link *link, struct nats_event *event)
     if (!link->connected && connected) {
         link->connected = true;
         link->connections = connections;
+        link->asked_ns[REQUEST_APPEND] = link->asked_ns[REQUEST_READ] =
+            0; /* of the server before */
         event->kind = LINK_CONNECTED;
         follow_again(link);
         return true;

@@ -1,4 +1,4 @@
-/* What link.c and follow.c share of a link; nobody else includes it. */
+/* What link.c, follow.c and served.c share of a link; nobody else includes it. */
 #ifndef CONVOLVD_IO_NATS_LINK_STATE_H
 #define CONVOLVD_IO_NATS_LINK_STATE_H
 
@@ -18,6 +18,13 @@ enum answer_kind {
     ANSWER_OPEN = 'c',
     ANSWER_DELIVERY = 'd',
     ANSWER_NOBODY = 'x', /* of no interest */
+};
+
+/* What has been asked of the log without an outcome. */
+enum link_request {
+    REQUEST_APPEND,
+    REQUEST_READ,
+    LINK_REQUESTS,
 };
 
 enum follow_state {
@@ -53,6 +60,7 @@ struct nats_link {
     bool id_unknown;   /* the server does not know the newest record's identity */
     int64_t newest_ns; /* realtime of the newest record that we know of */
     uint64_t received, bytes_received;
+    int64_t asked_ns[LINK_REQUESTS];   /* the first one since the log answered; 0: none */
     char question[NATS_SUBJECT_BYTES]; /* where the answer to the newest question goes */
     char hears[NATS_SUBJECT_BYTES];    /* as nats_link_hear; empty: nothing */
     struct follow follow;
@@ -65,8 +73,9 @@ struct nats_link {
     struct spsc arrivals;              /* natsMsg: libnats' delivery thread → loop */
     struct spsc spent;                 /* natsMsg: loop → publishing thread, to be destroyed */
     struct spsc unsent;                /* tokens: publishing thread → loop */
+    _Atomic bool elsewhere;            /* another server is wanted */
     bool abandoned;                    /* libnats does not end */
-    struct log_limit refusals;
+    struct log_limit refusals, moves;
     _Atomic uint64_t published, bytes_published;
 };
 
@@ -77,10 +86,17 @@ bool link_publish(struct nats_link *link, const char *subject, enum answer_kind 
 /* Queues that the messages of `subject` are taken from now on; empty: none. False: no room. */
 bool link_subscribe(struct nats_link *link, enum nats_interest interest, const char *subject);
 
+/* Something was asked of the log; the log has answered. */
+void link_asked(struct nats_link *link, enum link_request request);
+void link_served(struct nats_link *link, enum link_request request);
+
 /* One that belongs to what is followed: true with an event, false when it was consumed. */
 bool follow_take(struct nats_link *link, enum answer_kind kind, uint32_t generation,
                  natsMsg *message, struct nats_event *event);
 /* The connection is there again. */
 void follow_again(struct nats_link *link);
+/* As nats_link_due and nats_link_tick. */
+int64_t follow_due(const struct nats_link *link);
+void follow_tick(struct nats_link *link, int64_t now_ns);
 
 #endif

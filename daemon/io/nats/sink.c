@@ -39,7 +39,9 @@ struct sink {
     /* loop thread */
     struct nats_partition *partition; /* results: shared with the source */
     struct pieces pieces;
-    bool started, owns, other_plan, room_wanted;
+    bool started, owns, other_plan;
+    bool room_wanted;      /* somebody was told of less than a block */
+    uint64_t block_frames; /* at least 1 */
     bool resumed; /* owned the log before: its newest records may be this sink's, not only this
                      process's */
     /* input: what the stream's epochs and frames are in RAW */
@@ -70,7 +72,7 @@ static void drain(struct sink *s)
         s->ledger.packets++;
         s->ledger.bytes += (uint64_t)record.frames * s->frame_bytes;
     }
-    if (s->room_wanted && pieces_free(&s->pieces) > 0) {
+    if (s->room_wanted && pieces_free(&s->pieces) >= s->block_frames) {
         s->room_wanted = false;
         if (s->options.room_again != NULL)
             s->options.room_again(s->options.room_context);
@@ -406,9 +408,13 @@ static int nats_open(const struct sink_options *options, const struct io_environ
     s->rate_hz = options->raw ? stream->input_rate_hz : stream->rate_hz;
     s->frame_bytes = s->channels * s->format.bytes;
     const uint64_t pieces = nats_sink_spool(options) / own->message_bytes;
-    int error =
-        pieces_open(&s->pieces, pieces > NATS_PIECES_MIN ? (uint32_t)pieces : NATS_PIECES_MIN,
-                    (uint32_t)own->message_bytes, s->frame_bytes);
+    s->block_frames = options->block_bytes / s->frame_bytes;
+    s->block_frames += s->block_frames == 0;
+    /* A stream that waits puts whole blocks. */
+    const uint64_t of_blocks = 2 * options->block_bytes / own->message_bytes + 2,
+                   least = of_blocks > NATS_PIECES_MIN ? of_blocks : NATS_PIECES_MIN;
+    int error = pieces_open(&s->pieces, pieces > least ? (uint32_t)pieces : (uint32_t)least,
+                            (uint32_t)own->message_bytes, s->frame_bytes);
     if (error < 0)
         problem_set(problem, error, "sink %s: no memory for its queue; write a smaller `spool`",
                     options->name);
@@ -478,7 +484,7 @@ static uint64_t nats_room(const struct sink *sink)
     if (!s->owns)
         return UINT64_MAX;
     const uint64_t frames = pieces_free(&s->pieces);
-    s->room_wanted = s->room_wanted || frames == 0;
+    s->room_wanted = s->room_wanted || frames < s->block_frames;
     return frames;
 }
 
