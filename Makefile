@@ -39,7 +39,7 @@ PACKAGES_LONG := prometheus
 
 # What `make bench` adds: the convolvers of others, and plots. GNU Radio, which is large, is compared
 # with when it is there (apt install gnuradio).
-PACKAGES_BENCH := g++ libfftw3-dev libzita-convolver-dev libvkfft-dev python3-scipy python3-matplotlib python3-numba jconvolver jackd2
+PACKAGES_BENCH := g++ nats-server libfftw3-dev libzita-convolver-dev libvkfft-dev python3-scipy python3-matplotlib python3-numba jconvolver jackd2
 
 LIBS      := OpenCL libuv inih sndfile sqlite3 jansson nettle libsystemd liblo samplerate portaudio-2.0 jack libnats
 CPPFLAGS  := -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=120 -DCONVOLVD_VERSION='"$(VERSION)"' \
@@ -158,6 +158,7 @@ help:
 #: make check            install what is missing, build, pass every test, plain and sanitized
 #: make check-long       the tests that take too long for every change
 #: make gates            the rules about the source tree: floors, sizes, words, formatting
+#: make cluster-faults   ten minutes of faults at random on three servers and their daemons
 #: make bench            throughput and latency beside FFTW, in one run (QUICK=1: a minute)
 #: make bench-check      whether what bench measured holds the bars of bench/bars.csv
 #: make bench-record     keep what bench measured, in bench/recorded/
@@ -362,6 +363,15 @@ SOAK_MINUTES ?= 60
 soak: deps
 	+@$(MAKE) --no-print-directory -j$(JOBS) testables-scripts
 	@SOAK_MINUTES=$(SOAK_MINUTES) $(PYTHON) tests/run --long --build $(BUILD) --scripts tests/e2e/test_soak.py --verbose
+
+# FAULT_SECONDS, FAULT_SEED (0 draws one): how long, and of which schedule.
+FAULT_SECONDS ?= 600
+FAULT_SEED ?= 0
+.PHONY: cluster-faults
+cluster-faults: deps
+	+@$(MAKE) --no-print-directory -j$(JOBS) testables-scripts
+	@CONVOLVD_TEST_FAULT_SECONDS=$(FAULT_SECONDS) CONVOLVD_TEST_FAULT_SEED=$(FAULT_SEED) $(PYTHON) tests/run --long \
+	    --build $(BUILD) --scripts tests/e2e/test_cluster_random.py --verbose
 
 FUZZ_BUILD := CC=clang SANITIZER=fuzzer-no-link,address,undefined
 .PHONY: fuzz fuzzers

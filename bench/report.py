@@ -5,7 +5,7 @@
 
 What stands between a line "<!-- results: NAME -->" and the next "<!-- end -->" is replaced: "summary" (every
 bar, held or missed by how much), "machine", "limits" (operations and bytes against this machine's ceilings),
-and a table with its plots for each group: cpu, gpu, daemon, jack, hits, web, ceiling. bench/record.py makes the records
+and a table with its plots for each group: cpu, gpu, daemon, jack, hits, web, cluster, ceiling. bench/record.py makes the records
 of what was measured. Without a row a group says so. The same rows give the same bytes. --check writes and
 draws nothing; it fails when the page's tables are not those of the records.
 """
@@ -23,7 +23,7 @@ import check
 from record import group_of, natural
 
 ROOT = os.path.dirname(check.HERE)
-GROUPS = ("cpu", "gpu", "daemon", "jack", "hits", "web", "ceiling")
+GROUPS = ("cpu", "gpu", "daemon", "jack", "hits", "web", "cluster", "ceiling")
 OURS, PEER, BAR = "#1f5fa8", "#b5651d", "#a02020"
 NOTHING = "Nothing of this was measured yet.\n"
 
