@@ -26,9 +26,25 @@ struct options {
     bool json;
 };
 
+/* --json was given: a program reads what is printed, also of what failed. */
+static bool json_wanted;
+
+static void print_json(const json_t *object)
+{
+    json_dumpf(object, stdout, JSON_COMPACT);
+    fputc('\n', stdout);
+}
+
 static int fail(const struct problem *problem)
 {
     char *text = words_of_shell(problem->text);
+    if (json_wanted) {
+        json_t *reply =
+            json_pack("{s:b, s:s}", "ok", 0, "error", text != NULL ? text : problem->text);
+        if (reply != NULL)
+            print_json(reply);
+        json_decref(reply);
+    }
     fflush(stdout);
     fputs("convolvctl: ", stderr);
     reply_text(text != NULL ? text : problem->text, stderr);
@@ -86,12 +102,6 @@ static int cluster(const struct options *options, int count, char *const *words)
 }
 
 /* ---- with a daemon ----------------------------------------------------------------------- */
-
-static void print_json(const json_t *object)
-{
-    json_dumpf(object, stdout, JSON_COMPACT);
-    fputc('\n', stdout);
-}
 
 /* Events from `request` on; without `follow` those that are kept. */
 static int show_events(struct client *client, json_t *request, bool follow, bool json)
@@ -299,6 +309,7 @@ int main(int argc, char **argv)
     int count = argc - at;
     while (take_word(&count, argv + at, "--json"))
         options.json = true;
+    json_wanted = options.json;
     status = run(&options, count, argv + at);
     return fflush(stdout) != 0 || ferror(stdout) ? EXIT_FAILURE : status;
 }

@@ -341,6 +341,19 @@ class Tool(Case):
         c.wait_for(lambda: "loud" in self.ctl("hits"), "a hit")
         self.assertRegex(self.ctl("transient", "loud", "1"), r"\A\S+ \S+ loud hit 1 channel \d.*\n\d+ samples at \d+ Hz")
 
+    def test_json_of_what_fails(self):
+        """Refused, or nobody there: an object for programs, the same sentence for people."""
+        for place, text in ((self.folder, "there is no filter none"), (os.path.join(self.folder, "nobody"), "no daemon answers")):
+            if place == self.folder:
+                self.daemon()
+                self.rig()
+            done = subprocess.run([os.path.join(c.BUILD, "convolvctl"), "--json", "--socket", os.path.join(place, "control.sock"),
+                                   "filter", "s", "none"], capture_output=True, text=True, timeout=c.PATIENCE_S, check=False)
+            reply = json.loads(done.stdout)
+            self.assertEqual((done.returncode, reply["ok"]), (1, False))
+            self.assertIn(text, reply["error"])
+            self.assertEqual(done.stderr, f"convolvctl: {reply['error']}\n")
+
     def test_json_everywhere(self):
         """What needs no daemon, too: problems with their place, and what people see as `report`."""
         with self.daemon() as daemon:
