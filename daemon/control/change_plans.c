@@ -5,11 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "pipeline/closing.h"
 #include "pipeline/direct.h"
 
 /* Plans and a ring that are out of use, on their way to be closed. */
 struct retirement {
-    uv_work_t work;
+    struct closing closing;
     struct plan *plans[3];
     struct stream_ring *ring;
 };
@@ -212,37 +213,33 @@ int change_plans_check_fade(const struct change_plans *plans, const struct pipel
 
 /* ---- close: loop ------------------------------------------------------------------------- */
 
-static void close_retired(uv_work_t *work)
+static void close_retired(struct closing *closing)
 {
-    struct retirement *retirement = work->data;
+    struct retirement *retirement = (struct retirement *)closing;
     for (int i = 0; i < 3; i++)
         plan_close(retirement->plans[i]);
     stream_ring_free(retirement->ring);
+    free(retirement);
 }
 
-static void after_close(uv_work_t *work, int status)
-{
-    (void)status; /* nobody cancels it */
-    free(work->data);
-}
-
-bool change_plans_retire(uv_loop_t *loop, struct plan *const plans[3], struct stream_ring *ring)
+bool change_plans_retire(const struct engine *engine, struct plan *const plans[3],
+                         struct stream_ring *ring)
 {
     struct retirement *retirement = calloc(1, sizeof *retirement);
     if (retirement == NULL)
         return false;
     *retirement = (struct retirement){
-        .work.data = retirement, .plans = {plans[0], plans[1], plans[2]}, .ring = ring};
-    uv_queue_work(loop, &retirement->work, close_retired, after_close);
+        .closing.close = close_retired, .plans = {plans[0], plans[1], plans[2]}, .ring = ring};
+    closing_begin(engine, &retirement->closing);
     return true;
 }
 
-void change_plans_drop(struct change_plans *plans, uv_loop_t *loop)
+void change_plans_drop(struct change_plans *plans)
 {
     if (plans == NULL)
         return;
     struct plan *const left[] = {plans->plan, plans->mixed_old_plan, plans->mixed_new_plan};
     if (plans->plan != NULL || plans->ring != NULL)
-        change_plans_retire(loop, left, plans->ring);
+        change_plans_retire(plans->terms.engine, left, plans->ring);
     free_rest(plans);
 }

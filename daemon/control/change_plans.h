@@ -71,11 +71,13 @@ int change_plans_check_fade(const struct change_plans *plans, const struct pipel
                             struct problem *problem);
 
 /* LOOP. Of a job never started, or through: closes the plans that have not been taken out of the
- * struct, on a worker, and frees the rest. NULL is fine. */
-void change_plans_drop(struct change_plans *plans, uv_loop_t *loop);
+ * struct, on a thread of their device, and frees the rest. NULL is fine. */
+void change_plans_drop(struct change_plans *plans);
 
-/* LOOP. Closes plans and a ring that nothing uses any more on a worker; NULLs are fine. False: out
- * of memory, nothing was closed. */
-bool change_plans_retire(uv_loop_t *loop, struct plan *const plans[3], struct stream_ring *ring);
+/* LOOP. Closes plans and a ring that nothing uses any more on a thread of their device
+ * (pipeline/closing.h), which may be unknown; NULLs are fine. False: out of memory, nothing was
+ * closed. */
+bool change_plans_retire(const struct engine *engine, struct plan *const plans[3],
+                         struct stream_ring *ring);
 
 #endif

@@ -108,8 +108,7 @@ int changes_open(const struct process *process,
 void changes_stop(struct changes *changes)
 {
     changes->stopped = true;
-    change_plans_drop((struct change_plans *)job_watch_close(&changes->watch),
-                      changes->process->environment->loop);
+    change_plans_drop((struct change_plans *)job_watch_close(&changes->watch));
     if (changes->copying.data != NULL)
         uv_close((uv_handle_t *)&changes->copying, NULL);
 }
@@ -137,7 +136,7 @@ void changes_forget(struct changes *changes)
         }
         *link = s->next;
         /* The plans of an exchange that was never through; the stream is gone. */
-        if (change_plans_retire(changes->process->environment->loop, s->replaced, NULL))
+        if (change_plans_retire(NULL, s->replaced, NULL))
             memset(s->replaced, 0, sizeof s->replaced);
         free_stream(s);
     }
@@ -319,7 +318,7 @@ static void on_retired(void *context, struct plan *old)
     assert(s->replaced[0] == old);
     (void)old;
     struct stream_ring *ring = stream_ring_replaced(s->pipeline->stream);
-    if (change_plans_retire(changes->process->environment->loop, s->replaced, ring))
+    if (change_plans_retire(s->pipeline->engine, s->replaced, ring))
         memset(s->replaced, 0, sizeof s->replaced); /* else free_stream closes them */
     begin_next(changes);
 }
@@ -519,7 +518,7 @@ static void finish_change(struct changes *changes)
         for (uint32_t i = 0; i < changes->merged_count; i++)
             answer(changes, &changes->merged[i], frame);
     }
-    change_plans_drop(changes->plans, changes->process->environment->loop);
+    change_plans_drop(changes->plans);
     changes->plans = NULL;
     changes->busy = false;
     pipeline->closing--;
@@ -644,7 +643,7 @@ static void take_back(struct changed_stream *s)
     s->edges_before = NULL;
     memset(s->replaced, 0, sizeof s->replaced);
     s->exchanging = false;
-    (void)change_plans_retire(s->changes->process->environment->loop, unused, NULL);
+    (void)change_plans_retire(pipeline->engine, unused, NULL);
 }
 
 /* Cancels the exchange that waits: a filter replaces it, a gain has it prepared again afterwards.

@@ -4,37 +4,33 @@
 #include <stdlib.h>
 
 #include "convolve/engine.h"
+#include "pipeline/closing.h"
 #include "pipeline/recipe.h"
 #include "stream/move.h"
 
 struct leftover {
-    uv_work_t work;
+    struct closing closing;
     struct plan *plan;
     struct stream_ring *ring;
     struct recipe *recipe;
 };
 
-static void close_parts(uv_work_t *work)
+static void close_parts(struct closing *closing)
 {
-    struct leftover *leftover = work->data;
+    struct leftover *leftover = (struct leftover *)closing;
     plan_close(leftover->plan);
     stream_ring_free(leftover->ring);
     recipe_drop(leftover->recipe);
+    free(leftover);
 }
 
-static void closed(uv_work_t *work, int status)
-{
-    (void)status; /* nobody cancels it */
-    free(work->data);
-}
-
-void leftover_close(uv_loop_t *loop, struct plan *plan, struct stream_ring *ring,
+void leftover_close(const struct engine *engine, struct plan *plan, struct stream_ring *ring,
                     struct recipe *recipe)
 {
     struct leftover *leftover = calloc(1, sizeof *leftover);
     if (leftover == NULL)
         return;
-    *leftover = (struct leftover){.plan = plan, .ring = ring, .recipe = recipe};
-    leftover->work.data = leftover;
-    uv_queue_work(loop, &leftover->work, close_parts, closed);
+    *leftover = (struct leftover){
+        .closing.close = close_parts, .plan = plan, .ring = ring, .recipe = recipe};
+    closing_begin(engine, &leftover->closing);
 }

@@ -1,20 +1,19 @@
 /*
- * Leftovers: what a stream computed with on a device that it has left, closed on a worker, since
- * that may take long. Out of memory it leaks.
+ * Leftovers: what a stream computed with on a device that it has left, closed on a
+ * thread of that device (closing.h). Out of memory it leaks.
  *
  * LOOP.
  */
 #ifndef CONVOLVD_PIPELINE_LEFTOVER_H
 #define CONVOLVD_PIPELINE_LEFTOVER_H
 
-#include <uv.h>
-
+struct engine;
 struct plan;
 struct recipe;
 struct stream_ring;
 
-/* Each may be NULL. */
-void leftover_close(uv_loop_t *loop, struct plan *plan, struct stream_ring *ring,
+/* `engine`: the device's. Each of the others may be NULL. */
+void leftover_close(const struct engine *engine, struct plan *plan, struct stream_ring *ring,
                     struct recipe *recipe);
 
 #endif

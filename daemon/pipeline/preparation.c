@@ -1,6 +1,7 @@
 /* Preparing plans on another device: see preparation.h. */
 #include "pipeline/preparation.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "core/clock.h"
@@ -104,19 +105,16 @@ const char *preparation_why(const struct preparation *preparation)
     return preparation->engine != NULL ? engine_loss_detail(preparation->engine) : "";
 }
 
-static void close_work(uv_work_t *work)
+static void close_later(struct closing *closing)
 {
-    close_parts(work->data);
+    struct preparation *preparation =
+        (struct preparation *)((char *)closing - offsetof(struct preparation, closing));
+    close_parts(preparation);
+    free(preparation);
 }
 
-static void after_close(uv_work_t *work, int status)
+void preparation_close_later(struct preparation *preparation)
 {
-    (void)status; /* nobody cancels it */
-    free(work->data);
-}
-
-void preparation_close_later(uv_loop_t *loop, struct preparation *preparation)
-{
-    preparation->work.data = preparation;
-    uv_queue_work(loop, &preparation->work, close_work, after_close);
+    preparation->closing.close = close_later;
+    closing_begin(preparation->engine, &preparation->closing);
 }

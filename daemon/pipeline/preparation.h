@@ -10,9 +10,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <uv.h>
 
 #include "config/config.h"
+#include "pipeline/closing.h"
 #include "pipeline/devices.h"
 #include "pipeline/job.h"
 #include "pipeline/pipeline.h"
@@ -39,7 +39,7 @@ struct preparation {
     uint32_t count, capacity;
     int error; /* the engine did not open */
     struct problem problem;
-    uv_work_t work; /* closes it */
+    struct closing closing;
 };
 
 /* `engine` NULL: opens the device again. NULL: out of memory. */
@@ -52,7 +52,7 @@ int preparation_start(struct preparation *preparation, void (*done)(void *contex
 /* Why nothing can be used of it: the first error. */
 const char *preparation_why(const struct preparation *preparation);
 
-/* Closes on a worker what has not been taken out of it. */
-void preparation_close_later(uv_loop_t *loop, struct preparation *preparation);
+/* Closes, on a thread of the device, what has not been taken out of it. */
+void preparation_close_later(struct preparation *preparation);
 
 #endif

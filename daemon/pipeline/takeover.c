@@ -9,6 +9,7 @@
 #include "core/clock.h"
 #include "core/event.h"
 #include "core/log.h"
+#include "pipeline/closing.h"
 #include "pipeline/job.h"
 #include "pipeline/leftover.h"
 #include "pipeline/preparation.h"
@@ -64,8 +65,7 @@ void takeover_free_devices(struct devices *devices)
 
 bool takeover_left_behind(void)
 {
-    return atomic_load(&uses_devices) || takeover_abandoned() > 0 ||
-           jobs_left_behind(JOB_OF_CHANGE) > 0;
+    return atomic_load(&uses_devices) || takeover_abandoned() > 0 || !closings_end(0);
 }
 
 static double load_of(const struct pipeline *pipeline, const struct plan *plan)
@@ -138,12 +138,12 @@ const struct placement *takeover_standby(const struct pipeline *pipeline)
 
 /* ---- what stands by ---------------------------------------------------------------------- */
 
-static void drop_standby(struct takeover *takeover, struct pipeline *pipeline)
+static void drop_standby(struct pipeline *pipeline)
 {
     struct standby *standby = &pipeline->standby;
     if (standby->placement == NULL)
         return;
-    leftover_close(takeover->loop, standby->plan, standby->ring, standby->recipe);
+    leftover_close(standby->placement->engine, standby->plan, standby->ring, standby->recipe);
     standby->placement = NULL;
     standby->plan = NULL;
     standby->ring = NULL;
@@ -185,7 +185,7 @@ static void adopt(struct takeover *takeover, struct preparation *job, struct pre
         refuse(pipeline, job->placement, problem.text);
         return;
     }
-    drop_standby(takeover, pipeline);
+    drop_standby(pipeline);
     pipeline->standby.placement = job->placement;
     pipeline->standby.recipe = prepared->recipe;
     pipeline->standby.plan = prepared->plan;
@@ -199,7 +199,7 @@ static void adopt(struct takeover *takeover, struct preparation *job, struct pre
 
 /* ---- moving ------------------------------------------------------------------------------ */
 
-static void move(struct takeover *takeover, struct pipeline *pipeline)
+static void move(struct pipeline *pipeline)
 {
     struct standby *standby = &pipeline->standby;
     const struct stream_home to = {standby->placement->engine, standby->plan, standby->ring};
@@ -224,7 +224,7 @@ static void move(struct takeover *takeover, struct pipeline *pipeline)
         standby->load = load_of(pipeline, from.plan);
     } else {
         standby->placement = NULL;
-        leftover_close(takeover->loop, from.plan, from.ring, standby->recipe);
+        leftover_close(from.engine, from.plan, from.ring, standby->recipe);
         standby->recipe = NULL;
     }
 }
@@ -248,13 +248,13 @@ static void move_all(struct takeover *takeover)
             continue;
         if (stream_halted(pipeline->stream)) {
             if (stands_by(pipeline))
-                move(takeover, pipeline);
+                move(pipeline);
             continue;
         }
         const bool leaves = returns(pipeline);
         stream_pause(pipeline->stream, leaves);
         if (leaves && stream_can_move(pipeline->stream))
-            move(takeover, pipeline);
+            move(pipeline);
         else if (leaves)
             takeover->returning = true;
     }
@@ -297,7 +297,7 @@ static void on_lost(void *context, struct placement *placement)
          (pipeline = pipelines_next(takeover->pipelines, PIPELINES_ALL, &at)) != NULL;) {
         pipeline->lost_from = NULL;
         if (pipeline->standby.placement == placement)
-            drop_standby(takeover, pipeline);
+            drop_standby(pipeline);
         if (pipeline->placement != placement || !pipeline->scheduled)
             continue;
         pipeline->lost_from = placement;
@@ -479,7 +479,7 @@ static void finish_jobs(struct takeover *takeover)
             !job->placement->down && (k == JOB_REBUILD || job->engine == job->placement->engine);
         for (uint32_t i = 0; current && i < job->count; i++)
             adopt(takeover, job, &job->prepared[i]);
-        preparation_close_later(takeover->loop, job);
+        preparation_close_later(job);
     }
 }
 
@@ -584,7 +584,7 @@ void takeover_close(struct takeover *takeover)
         if (takeover->jobs[k] != NULL && job_leave(&takeover->jobs[k]->job))
             atomic_store(&uses_devices, true);
         else if (takeover->jobs[k] != NULL)
-            preparation_close_later(takeover->loop, takeover->jobs[k]);
+            preparation_close_later(takeover->jobs[k]);
         takeover->jobs[k] = NULL;
     }
     takeover->open_handles = 2;

@@ -21,8 +21,8 @@
 #include "io/net/handover.h"
 #include "io/osc/hub.h"
 #include "io/sound/card.h"
+#include "pipeline/closing.h"
 #include "pipeline/devices.h"
-#include "pipeline/job.h"
 #include "pipeline/pipelines.h"
 #include "service/hung.h"
 #include "service/membership.h"
@@ -42,7 +42,8 @@ static const int64_t close_grace_ns = NS_PER_SECOND;
 
 /* At the end, how long whoever reads standard output, the log or the disk may take for what is
  * left; after a second signal, how long. */
-static const int64_t flush_ns = NS_PER_SECOND, hasty_flush_ns = NS_PER_SECOND / 5;
+static const int64_t flush_ns = NS_PER_SECOND, hasty_flush_ns = NS_PER_SECOND / 5,
+                     closing_ns = 5 * NS_PER_SECOND;
 
 /* How long sources may take to close: a sound card's process notices after 4 s that it hangs. */
 static const int64_t source_grace_ns = 5 * NS_PER_SECOND;
@@ -575,7 +576,7 @@ int service_run(const struct service_options *options, struct problem *problem)
         if (error < 0 && problem != NULL)
             *problem = service->problem;
     }
-    if (jobs_left_behind(JOB_OF_CHANGE) + jobs_left_behind(JOB_OF_RESPONSE) > 0) { /* in use */
+    if (!closings_end(closing_ns)) { /* in use */
         status_output_close(service->output, flush_ns);
         numbers_close(service->numbers);
         return error;

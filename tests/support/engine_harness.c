@@ -17,6 +17,7 @@
 
 #include "convolve/check/prepare.h"
 #include "convolve/plan/plan.h"
+#include "convolve/plan/planner.h"
 #include "core/clock.h"
 #include "core/doorbell.h"
 #include "signal/reference.h"
@@ -100,6 +101,14 @@ bool harness_runs(const struct engine *engine, const char *variant)
     if (strcmp(variant, "fused") == 0)
         return gpu;
     return !gpu || (strcmp(variant, "lanes") != 0 && strcmp(variant, "host") != 0);
+}
+
+void harness_hold_driver(const struct plan *plan, bool hold)
+{
+    if (hold)
+        pthread_mutex_lock(&plan->planner->workers);
+    else
+        pthread_mutex_unlock(&plan->planner->workers);
 }
 
 struct batch *harness_wait_any(struct engine *engine)

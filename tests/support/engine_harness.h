@@ -36,6 +36,9 @@ bool harness_every_shape(void);
 /* True in a sanitized build, for cases that run no code that others do not. */
 bool harness_sanitized(void);
 
+/* Locks what a worker holds while it calls the driver of this plan's device, or unlocks it. */
+void harness_hold_driver(const struct plan *plan, bool hold);
+
 /* Waits for the next completed batch; fails the test after a minute, and when the batch failed. */
 struct batch *harness_wait(struct engine *engine);
 /* The same for a batch that may fail. */
