@@ -136,7 +136,7 @@ static void forget(struct stream *s, struct epoch *e, uint64_t at)
 {
     if (s->has_raw) /* while it is present; change_follow has waited until that is less than a block
                      */
-        gaps_hand_on_now(s, e, at < e->head ? at : e->head);
+        gaps_raw_flush(s, e, at < e->head ? at : e->head);
     uint64_t until = e->base + (s->next.how == CHANGE_CLEAR ? at : 0);
     uint64_t from = until - s->history - s->hop;
     if (s->cleared_until > s->ring->frames && from < s->cleared_until - s->ring->frames)

@@ -38,7 +38,7 @@ static void flag_raw(struct stream *s, struct epoch *e, uint64_t from, uint64_t 
     if (!s->has_raw)
         return;
     if (raw_invalid_of(s, e)->count == RANGES_MAX)
-        gaps_hand_on_now(s, e, from);
+        gaps_raw_flush(s, e, from);
     ranges_add(raw_invalid_of(s, e), from, until, cause);
 }
 
@@ -231,7 +231,7 @@ bool gaps_raw_is_due(const struct stream *s)
     return raw_due(s) != NULL;
 }
 
-void gaps_hand_on(struct stream *s)
+void gaps_raw_turn(struct stream *s)
 {
     uint64_t left = frames_of_turn(s);
     struct epoch *e;
@@ -252,7 +252,7 @@ static uint64_t raw_below(const struct epoch *e, uint64_t position)
     return until > e->raw_delivered ? until : e->raw_delivered;
 }
 
-bool gaps_hand_on_below(struct stream *s, uint64_t position)
+bool gaps_raw_clear_below(struct stream *s, uint64_t position)
 {
     uint64_t frames = 0;
     for (uint64_t i = s->epoch_first; s->has_raw && i < s->epoch_next; i++) {
@@ -271,7 +271,7 @@ bool gaps_hand_on_below(struct stream *s, uint64_t position)
     return true;
 }
 
-void gaps_hand_on_now(struct stream *s, struct epoch *e, uint64_t until)
+void gaps_raw_flush(struct stream *s, struct epoch *e, uint64_t until)
 {
     struct epoch *behind;
     while ((behind = ports_raw_behind(s)) != NULL && behind != e)
@@ -310,7 +310,7 @@ void gaps_settle(struct stream *s, struct epoch *e)
         if (from / s->hop != settled / s->hop)
             note_ready(s, e, from, settled, clock_monotonic_ns());
         if (level && !e->ended && raw_due(s) == e)
-            gaps_hand_on(s);
+            gaps_raw_turn(s);
     }
 }
 

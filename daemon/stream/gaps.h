@@ -34,15 +34,15 @@ void gaps_give_up_all(struct stream *stream, struct epoch *e);
 
 enum { GAPS_TURN_BYTES = 1 << 20 };
 /* Raw ports get what is settled, with silence where frames are missing, one epoch after the other:
- * gaps_hand_on gives them at most GAPS_TURN_BYTES of what is due. */
+ * gaps_raw_turn gives them at most GAPS_TURN_BYTES of what is due. */
 bool gaps_raw_is_due(const struct stream *stream);
-void gaps_hand_on(struct stream *stream);
+void gaps_raw_turn(struct stream *stream);
 /* Hands on what is settled below the ring position, so that its slots may be taken. False: that is
  * more than GAPS_TURN_BYTES, and nothing is handed on. */
-bool gaps_hand_on_below(struct stream *stream, uint64_t position);
+bool gaps_raw_clear_below(struct stream *stream, uint64_t position);
 /* Hands on raw input of the epoch up to `until`, which is settled, and all of those before it,
  * however long that takes: for callers that cannot wait. */
-void gaps_hand_on_now(struct stream *stream, struct epoch *e, uint64_t until);
+void gaps_raw_flush(struct stream *stream, struct epoch *e, uint64_t until);
 
 /* Gives up what is missing below `frame`, before the ring forgets that it is missing, and settles.
  */

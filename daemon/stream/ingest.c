@@ -27,7 +27,7 @@ static void end_epoch(struct stream *s, struct epoch *e, int64_t now_ns)
     e->ended = true;
     gaps_give_up_all(s, e);
     if (ports_raw_behind(s) == e) /* else after the one before it: stream_tick */
-        gaps_hand_on(s);
+        gaps_raw_turn(s);
     uint64_t tail = s->options.tail && e->head > 0 ? s->taps_longest - 1 : 0;
     e->output_end = e->head + tail;
     ranges_add(&e->invalid, e->head, e->head + s->taps_longest - 1, INVALID_TAIL);
@@ -198,7 +198,7 @@ static uint64_t write_frames(struct stream *s, struct epoch *e, const struct pac
 static void inherit_ranges(struct stream *s, struct epoch *e, const struct packet *packet)
 {
     if (s->has_raw && raw_invalid_of(s, e)->count + packet->invalid_count > RANGES_MAX)
-        gaps_hand_on_now(s, e, e->settled);
+        gaps_raw_flush(s, e, e->settled);
     for (uint32_t i = 0; i < packet->invalid_count; i++) {
         const struct invalid_range *range = &packet->invalid[i];
         if (range->until <= e->source_origin)
@@ -421,7 +421,7 @@ void stream_tick(struct stream *s, int64_t now_ns)
 {
     struct epoch *e = epoch_open(s);
     if (gaps_raw_is_due(s)) {
-        gaps_hand_on(s);
+        gaps_raw_turn(s);
         return;
     }
     if (e == NULL)
@@ -435,7 +435,7 @@ void stream_tick(struct stream *s, int64_t now_ns)
         const bool left_over = gaps_raw_is_due(s);
         e->flush_until = e->head;
         if (!left_over)
-            gaps_hand_on(s);
+            gaps_raw_turn(s);
         if (e->head % s->hop != 0)
             block_times_of(s, e, e->head / s->hop)->ready_ns = now_ns;
     }

@@ -35,7 +35,7 @@ bool room_make(struct stream *s, uint64_t until)
     if (!s->options.live || until > s->cleared_until + s->ring->frames)
         return false;
     /* Raw input may be all that takes the room. */
-    if (!gaps_hand_on_below(s, until - s->ring->frames))
+    if (!gaps_raw_clear_below(s, until - s->ring->frames))
         return false;
     if (epochs_low(s) + s->ring->frames >= until)
         return true;
@@ -58,7 +58,7 @@ bool room_make(struct stream *s, uint64_t until)
         if (!e->ended || e->submitted < e->output_end)
             break;
     }
-    gaps_hand_on_below(s, until - s->ring->frames);
+    gaps_raw_clear_below(s, until - s->ring->frames);
     ports_put_ends(s);
     epochs_retire(s);
     /* What is in flight still reads its part of the ring. */
