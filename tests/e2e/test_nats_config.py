@@ -4,6 +4,7 @@
 # takes: 1 s CPU in 6 s
 """The servers' configurations of config/nats, with other paths and ports: TLS and nothing else, one server and three,
 and what each role may do."""
+import json
 import os
 import re
 import shutil
@@ -129,6 +130,72 @@ class Config(unittest.TestCase):
                 candidate.publish(f"{LOG}.owner.3", b"", f"{candidate.inbox}.q")
                 worker.publish(worker.next()[1])
                 self.assertEqual(candidate.next()[0], f"{candidate.inbox}.q")
+
+    # What is tried, and by whom it may be done; what is here for nobody, nobody but the server may do.
+    ATTEMPTS = (
+        (RAW, "administrator gateway"), (LOG, "administrator worker"),
+        ("convolvd.lab.other.raw", "administrator"), ("convolvd.lab.other.log", "administrator"),
+        (f"{RAW}.owner.1", "administrator gateway"), (f"{LOG}.owner.1", "administrator worker"),
+        ("convolvd.lab.presence.x", "administrator gateway worker"),
+        ("$JS.API.STREAM.CREATE.lab:vessel:raw", "administrator gateway"),
+        ("$JS.API.STREAM.CREATE.lab:vessel:log", "administrator"), ("$JS.API.STREAM.CREATE.lab:other:raw", "administrator"),
+        ("$JS.API.STREAM.INFO.lab:vessel:raw", "administrator gateway worker"),
+        ("$JS.API.STREAM.INFO.lab:vessel:log", "administrator worker reader"),
+        ("$JS.API.STREAM.MSG.GET.lab:vessel:raw", "administrator gateway worker"),
+        ("$JS.API.STREAM.MSG.GET.lab:vessel:log", "administrator worker reader"),
+        ("$JS.API.STREAM.MSG.GET.lab:other:raw", "administrator"), ("$JS.API.STREAM.MSG.GET.lab:other:log", "administrator"),
+        ("$JS.API.STREAM.NAMES", "administrator"), ("$JS.API.STREAM.LIST", "administrator"),
+        ("$JS.API.CONSUMER.CREATE.lab:vessel:raw.x", "administrator worker"),
+        ("$JS.API.CONSUMER.CREATE.lab:vessel:log.x", "administrator worker reader"),
+        ("$JS.API.CONSUMER.CREATE.lab:other:log.x", "administrator"),
+        ("$JS.API.STREAM.UPDATE.lab:vessel:raw", "administrator"), ("$JS.API.STREAM.UPDATE.lab:vessel:log", "administrator"),
+        ("$JS.API.STREAM.MSG.DELETE.lab:vessel:raw", "administrator"), ("$JS.API.STREAM.MSG.DELETE.lab:vessel:log", "administrator"),
+        ("$JS.API.STREAM.SNAPSHOT.lab:vessel:log", "administrator"), ("$JS.API.STREAM.RESTORE.lab:vessel:log", "administrator"),
+        ("$JS.API.STREAM.LEADER.STEPDOWN.lab:vessel:log", "administrator"),
+        ("$JS.API.STREAM.PEER.REMOVE.lab:vessel:log", "administrator"), ("$JS.API.META.LEADER.STEPDOWN", "administrator"),
+        ("$SYS.REQ.SERVER.PING", ""), ("_INBOX.of.somebody.else", ""), ("anything", ""),
+        ("$JS.API.STREAM.PURGE.lab:vessel:raw", "administrator"), ("$JS.API.STREAM.PURGE.lab:vessel:log", "administrator"),
+        ("$JS.API.STREAM.DELETE.lab:vessel:raw", "administrator"), ("$JS.API.STREAM.DELETE.lab:vessel:log", "administrator"))
+
+    def test_each_role_may_do_what_security_md_says(self):
+        """The administrator last: what nobody else may remove is there until then."""
+        self.start("one-server.conf", 1)
+        with self.client("administrator") as administrator:
+            administrator.create("lab:vessel:log", LOG, "file")
+            administrator.create("lab:vessel:raw", RAW, "file")
+            for role in ROLES[1:]:
+                with self.client(role) as client:
+                    done = {subject for subject, _ in self.ATTEMPTS if not self.refused(client, subject)}
+                    self.assertEqual(done, {subject for subject, who in self.ATTEMPTS if role in who.split()}, role)
+            for stream in ("lab:vessel:raw", "lab:vessel:log"):
+                self.assertGreater(administrator.state(stream)["last_seq"], 0)
+            done = {subject for subject, _ in self.ATTEMPTS if not self.refused(administrator, subject)}
+            self.assertEqual(done, {subject for subject, who in self.ATTEMPTS if "administrator" in who.split()})
+            self.assertIsNone(administrator.state("lab:vessel:log"))
+
+    def ctl(self, role, *words):
+        """convolvctl cluster as a user of the first server; (exit status, what it said)."""
+        for name, text in (("credentials", f"{role}:{role}-secret\n"),
+                           ("lab.conf", f"[cluster]\nname = lab\nservers = tls://127.0.0.1:{self.servers[0].port}\nidentity = me\n"
+                                        f"ca = {self.folder}/ca.pem\n[stream s]\nsource = generator\nrate = 1 kHz\nfilter = f\n"
+                                        "[filter f]\ntype = identity\n")):
+            with open(f"{self.folder}/{name}", "w", encoding="utf-8") as file:
+                file.write(text)
+        done = subprocess.run([os.path.join(os.path.dirname(TAP), "convolvctl"), "cluster", *words, "--config", f"{self.folder}/lab.conf",
+                               "--credentials", f"{self.folder}/credentials"], capture_output=True, text=True, check=False, timeout=60)
+        return done.returncode, done.stdout or done.stderr
+
+    def test_convolvctl_cluster(self):
+        self.start("one-server.conf", 1)
+        status, said = self.ctl("administrator", "create", "vessel")
+        self.assertEqual((status, said.splitlines()[:2]), (0, ["lab:vessel:raw is there", "lab:vessel:log is there"]), said)
+        status, said = self.ctl("administrator", "--json")
+        self.assertEqual((status, list(json.loads(said)["partitions"])), (0, ["vessel"]), said)
+        for words in (("--json",), ("create", "other")):
+            status, said = self.ctl("worker", *words)
+            self.assertNotEqual(status, 0, said)
+        with self.client("administrator") as administrator:
+            self.assertIsNone(administrator.state("lab:other:log"))
 
     def tap(self, credentials, *options):
         """convolv-tap at the first server, as a user; (exit status, what it said)."""
