@@ -69,7 +69,7 @@ class BenchCheck(unittest.TestCase):
     def test_a_bar_of_zero(self):
         """What must not be more than nothing has no share of it to be away."""
         for ratio, code in ((0, 0), (64, 1)):
-            rows = [("jack delay", "64", ratio, 0), ("jack channels", "256", 1.2, 0)]
+            rows = [("jack delay", "64", ratio, 0), ("jack channels", "256", 2.2, 0)]
             got, out = self.check(rows, "--group", "jack")
             self.assertEqual(got, code, out)
             self.assertIn(f"({ratio:+g})", out)
