@@ -382,7 +382,8 @@ static void write_list(struct writer *writer, const char *list, const char *cons
 
 static void write_metric(struct writer *writer)
 {
-    static const char *const device_labels[][2] = {{"device", "index"}, {NULL, NULL}};
+    static const char *const device_labels[][2] = {
+        {"device", "index"}, {"engine", "engine"}, {"loop", "loop"}, {NULL, NULL}};
     static const char *const alarm_labels[][2] = {{"alarm", "name"},
                                                   {"stream", "stream"},
                                                   {"channel", "channel"},

@@ -50,6 +50,7 @@ struct config_device {
     const char *device; /* DEVICE_ALL, DEVICE_AUTO, or a list of "cpu", "gpu", index or part of a
                            name, best first */
     int threads;        /* CPU devices; 0: the service decides */
+    uint32_t loops;     /* that run streams beside the main one; 0: it runs them all */
     const char *kernels_dir; /* NULL: embedded */
     const char *cache_dir;   /* NULL: none */
     uint32_t batches, depth; /* 0: the engine's choice */

@@ -43,6 +43,7 @@ enum schema_id {
     /* [device] */
     KEY_DEVICE,
     KEY_THREADS,
+    KEY_LOOPS,
     KEY_KERNELS,
     KEY_CACHE,
     KEY_BATCHES,

@@ -147,6 +147,8 @@ static int build_process(struct build *build)
     device->device = value_of(section, KEY_DEVICE)->text;
     check_devices(build, place_of(section, KEY_DEVICE), device->device);
     device->threads = (int)value_of(section, KEY_THREADS)->integer;
+    const uint32_t loops = (uint32_t)value_of(section, KEY_LOOPS)->integer;
+    device->loops = loops > 1 ? loops : 0;
     device->batches = (uint32_t)value_of(section, KEY_BATCHES)->integer;
     const struct option_value *depth = value_of(section, KEY_DEPTH);
     device->depth = depth != NULL ? (uint32_t)depth->integer : 0;

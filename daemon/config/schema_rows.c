@@ -117,6 +117,8 @@ const struct schema_row schema_rows[KEYS] = {
         .sentence = "A list, best first, such as `gpu, cpu`: the first that opens computes, the others stand by in case it is lost. A device is cpu, gpu, a number or a PCI address of `convolvd --list-devices`, or a part of a device's name; named twice it stands by for itself. Or one word: auto (the best GPU on which the engine opens, with the CPU standing by; else the CPU), or all (every device, each stream on the one with the least load)."}},
     [KEY_THREADS] = {SECTION_DEVICE, .row = {"threads", OPTION_COUNT, .minimum = 0, .maximum = 1024, .fallback = "0",
         .sentence = "Threads of a CPU device; 0 takes all cores but one while a source is live, else all."}},
+    [KEY_LOOPS] = {SECTION_DEVICE, .row = {"loops", OPTION_COUNT, .minimum = 1, .maximum = LOOPS_MAX, .fallback = "1",
+        .sentence = "How many event loops run streams, each on a thread of its own and with a thread of its own for the device. 1: the loop that also answers commands. More carry more streams on a machine with many cores: give each loop two. Every stream runs on one loop, so that one stream is no faster. `convolvd --check` says which streams cannot leave the main loop."}},
     [KEY_KERNELS] = {SECTION_DEVICE, .row = {"kernels", OPTION_PATH, .fallback_words = "the kernels inside the program",
         .sentence = "A directory of OpenCL kernels; a file there takes the place of the built-in one of the same name."}},
     [KEY_CACHE] = {SECTION_DEVICE, .row = {"cache", OPTION_PATH, .fallback_words = "$CACHE_DIRECTORY, as systemd sets it, else the `state directory`",

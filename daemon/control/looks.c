@@ -211,6 +211,7 @@ static void on_flushed(void *context)
     const char *name = look->pipeline->stream_config->name;
     if (look->pending_count == 0)
         return;
+    pthread_mutex_lock(&viewers->writing);
     refill(viewers);
     for (uint32_t v = 0; v < VIEWERS_MAX; v++) {
         struct viewer *viewer = &viewers->all[v];
@@ -223,6 +224,7 @@ static void on_flushed(void *context)
                     show(viewers, viewer, seen, &look->pending[i]);
         }
     }
+    pthread_mutex_unlock(&viewers->writing);
     look->pending_count = 0;
 }
 

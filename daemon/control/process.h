@@ -29,7 +29,8 @@ enum process_phase {
 };
 
 struct process {
-    const struct io_environment *environment; /* loop, OSC peers, sockets handed over */
+    const struct io_environment *environment; /* main loop, OSC peers, sockets handed over */
+    struct loops *loops;                      /* all of them */
     struct pipelines *pipelines;
     struct devices *devices;
     struct takeover *takeover;

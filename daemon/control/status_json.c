@@ -291,6 +291,15 @@ static json_t *filter_json(const struct pipeline *pipeline)
     return object;
 }
 
+static json_t *latency_json(const struct stream_stats *stats)
+{
+    json_t *object = json_object();
+    for (int stage = 0; stage < STAGES; stage++)
+        json_object_set_new(object, stage_name(stage), histogram_json(&stats->stages[stage]));
+    json_object_set_new(object, "total", histogram_json(stats->total));
+    return object;
+}
+
 static json_t *stream_json(const struct pipeline *pipeline)
 {
     const struct config_stream *config = pipeline->stream_config;
@@ -307,6 +316,7 @@ static json_t *stream_json(const struct pipeline *pipeline)
         json_object_set_new(object, "jitter_ns", real(stats.jitter_ns));
     }
     json_object_set_new(object, "device", json_integer(pipeline->placement->index));
+    json_object_set_new(object, "loop", json_integer(pipeline->loop));
     json_object_set_new(object, "engine", json_integer(pipeline->placement->number));
     const struct placement *standby = takeover_standby(pipeline);
     json_object_set_new(object, "standby",
@@ -349,11 +359,7 @@ static json_t *stream_json(const struct pipeline *pipeline)
     if (pipeline->held_since_ns != 0)
         json_object_set_new(object, "held_since_realtime_ns",
                             json_integer(pipeline->held_since_ns));
-    json_t *latency = json_object();
-    for (int stage = 0; stage < STAGES; stage++)
-        json_object_set_new(latency, stage_name(stage), histogram_json(&stats.stages[stage]));
-    json_object_set_new(latency, "total", histogram_json(stats.total));
-    json_object_set_new(object, "latency_ns", latency);
+    json_object_set_new(object, "latency_ns", latency_json(&stats));
     struct source_ledger datagrams;
     if (pipeline_source_ledger(pipeline, &datagrams))
         json_object_set_new(object, "datagrams", datagrams_json(&datagrams));
@@ -377,6 +383,8 @@ static json_t *device_json(const struct placement *placement)
     const struct device_info *device = engine_device(placement->engine);
     json_t *object = json_object();
     json_object_set_new(object, "index", json_integer(placement->index));
+    json_object_set_new(object, "engine", json_integer(placement->number));
+    json_object_set_new(object, "loop", json_integer(placement->loop));
     json_object_set_new(object, "name", json_string(device->name));
     json_object_set_new(object, "platform", json_string(device->platform));
     json_object_set_new(object, "driver", json_string(device->driver));

@@ -220,6 +220,7 @@ int viewers_open(const struct process *process, struct viewers **out)
     if (viewers == NULL)
         return ERROR_MEMORY;
     viewers->process = process;
+    pthread_mutex_init(&viewers->writing, NULL);
     uv_timer_init(process->environment->loop, &viewers->timer);
     viewers->timer.data = viewers;
     uv_unref((uv_handle_t *)&viewers->timer);
@@ -239,5 +240,6 @@ void viewers_close(struct viewers *viewers)
     for (uint32_t i = 0; i < VIEWERS_MAX; i++)
         viewers_forget(viewers, viewers->all[i].owner);
     looks_drop(viewers);
+    pthread_mutex_destroy(&viewers->writing);
     uv_close((uv_handle_t *)&viewers->timer, on_closed);
 }

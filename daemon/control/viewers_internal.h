@@ -5,6 +5,7 @@
 #ifndef CONVOLVD_CONTROL_VIEWERS_INTERNAL_H
 #define CONVOLVD_CONTROL_VIEWERS_INTERNAL_H
 
+#include <pthread.h>
 #include <uv.h>
 
 #include "control/tap.h"
@@ -62,6 +63,7 @@ struct look {
 
 struct viewers {
     const struct process *process;
+    pthread_mutex_t writing; /* taken by the loops of streams, from here on but for `looks` … */
     uv_timer_t timer;
     struct viewer all[VIEWERS_MAX];
     uint32_t count;
@@ -71,6 +73,7 @@ struct viewers {
     double credit_bytes;
     int64_t credited_ns; /* … as of then */
     bool written;        /* points since the timer ran */
+    /* … which the main loop alone changes, while the others rest */
 };
 
 /* looks.c. Looks at every stream that somebody wants to see; those of before are dropped. */

@@ -8,6 +8,9 @@
  * a reload has up to as many again while new ones replace old ones. */
 enum { STREAMS_MAX = 4096 };
 
+/* Event loops beside the main one. */
+enum { LOOPS_MAX = 16 };
+
 /* Priorities of streams under overload; a higher one is shed later. */
 enum { PRIORITY_LEAST = 0, PRIORITY_MOST = 100 };
 

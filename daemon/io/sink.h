@@ -125,12 +125,13 @@ struct sink_load {
 struct sink;
 
 struct sink_ops {
-    const char *name;     /* the config's `type = NAME` */
-    const char *sentence; /* what it is, in a few words of the manual */
-    const char *packets;  /* what its ledger's packets are: "packets", "files" */
-    const char *format;   /* the default sample format; NULL: results leave as they are */
-    const char *order;    /* why samples have the byte order of `format`; NULL: either will do */
-    bool osc_server;      /* needs the OSC server */
+    const char *name;      /* the config's `type = NAME` */
+    const char *sentence;  /* what it is, in a few words of the manual */
+    const char *packets;   /* what its ledger's packets are: "packets", "files" */
+    const char *format;    /* the default sample format; NULL: results leave as they are */
+    const char *order;     /* why samples have the byte order of `format`; NULL: either will do */
+    bool osc_server;       /* needs the OSC server */
+    const char *main_loop; /* as source_ops.main_loop */
 
     /* The options of its own, all of one structure that starts zeroed. */
     const struct option_row *options;

@@ -157,6 +157,9 @@ struct source_ops {
     bool osc_server;    /* needs the OSC server */
     bool shared;        /* several daemons compute such a stream, one at a time: they must be
                            configured alike */
+    /* What of the main loop's it uses; NULL: it shares nothing with other streams but what any
+     * thread may use, so that its stream may run on another loop (pipeline/loops.h). */
+    const char *main_loop;
 
     /* The options of its own, all of one structure that starts zeroed. */
     const struct option_row *options;

@@ -65,7 +65,7 @@ static int prepare_sinks(struct pipeline_analysis *analysis, struct problem *pro
             options->analysis_options = &analysis->options;
         }
         int error = analysis_stage_add_sink(analysis->stage, sink->driver, options,
-                                            pipeline->environment, problem);
+                                            &pipeline->environment, problem);
         if (error < 0)
             return problem_prefix(problem, error, "%s:%u", sink->place.file, sink->place.line);
     }
@@ -83,7 +83,7 @@ static int prepare_analysis(struct pipeline_analysis *analysis, struct problem *
     analysis->options.upstream = upstream != NULL ? &upstream->options : NULL;
     complete_stream(pipeline, &analysis->options.stream);
     const struct analysis_stage_options options = {
-        .loop = pipeline->environment->loop,
+        .loop = pipeline->environment.loop,
         .ops = config->type,
         .options = &analysis->options,
         .queue_bytes = config->queue_bytes,

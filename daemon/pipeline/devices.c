@@ -2,6 +2,7 @@
 #include "pipeline/devices.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,14 +12,16 @@
 #include "pipeline/stream_filters.h"
 
 struct devices {
-    uv_loop_t *loop;
-    void (*progress)(void *context);
+    struct loops *loops;
+    void (*progress)(void *context, uint32_t loop);
     void *context;
     const char *kernels_dir;
-    struct placement placements[DEVICES_USED_MAX];
+    struct placement placements[PLACEMENTS_MAX];
     uint32_t count;     /* WORKER: with an engine */
     uint64_t unusable;  /* WORKER: bit i: device i did not open, "auto" passes it over */
     uint32_t connected; /* LOOP: with a scheduler */
+    uv_async_t losses;  /* LOOP: a loop beside the main one has found a device lost; its data is
+                           NULL until devices_connect */
     void (*lost)(void *context, struct placement *placement);
     void *lost_context;
 };
@@ -34,14 +37,16 @@ static double change_load(struct placement *placement, double by)
     return load;
 }
 
-int devices_open(uv_loop_t *loop, void (*progress)(void *context), void *context,
-                 const char *kernels_dir, struct devices **out, struct problem *problem)
+int devices_open(const struct devices_options *options, struct devices **out,
+                 struct problem *problem)
 {
     struct devices *devices = calloc(1, sizeof *devices);
     if (devices == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory");
-    *devices = (struct devices){
-        .loop = loop, .progress = progress, .context = context, .kernels_dir = kernels_dir};
+    *devices = (struct devices){.loops = options->loops,
+                                .progress = options->progress,
+                                .context = options->context,
+                                .kernels_dir = options->kernels_dir};
     *out = devices;
     return 0;
 }
@@ -69,20 +74,24 @@ int devices_reopen(struct placement *placement, const struct config *config, str
     return engine_open(&options, out, problem);
 }
 
-/* The copy-th engine on device `index` of the list, also one that is lost; NULL: not in use. */
-static struct placement *placement_find(struct devices *devices, int index, int copy)
+/* The copy-th engine on device `index` of the list for this loop, also one that is lost; NULL: not
+ * in use. */
+static struct placement *placement_find(struct devices *devices, uint32_t loop, int index, int copy)
 {
-    for (uint32_t i = 0; i < devices->count; i++)
-        if (devices->placements[i].index == index && devices->placements[i].copy == copy)
-            return &devices->placements[i];
+    for (uint32_t i = 0; i < devices->count; i++) {
+        struct placement *placement = &devices->placements[i];
+        if (placement->loop == loop && placement->index == index && placement->copy == copy)
+            return placement;
+    }
     return NULL;
 }
 
 /* Of the list, but not in use before devices->count counts it. */
-static struct placement *placement_new(struct devices *devices, int index, int copy)
+static struct placement *placement_new(struct devices *devices, uint32_t loop, int index, int copy)
 {
     struct placement *placement = &devices->placements[devices->count];
     placement->devices = devices;
+    placement->loop = loop;
     placement->index = index;
     placement->copy = copy;
     placement->number = devices->count;
@@ -90,10 +99,10 @@ static struct placement *placement_new(struct devices *devices, int index, int c
 }
 
 /* The same, opened if it is not yet in use; one that is lost is an error. */
-static int placement_at(struct devices *devices, const struct config *config, int index, int copy,
-                        struct placement **out, struct problem *problem)
+static int placement_at(struct devices *devices, const struct config *config, uint32_t loop,
+                        int index, int copy, struct placement **out, struct problem *problem)
 {
-    struct placement *placement = placement_find(devices, index, copy);
+    struct placement *placement = placement_find(devices, loop, index, copy);
     if (placement != NULL && engine_lost(placement->engine) != ENGINE_WORKS)
         return problem_set(problem, ERROR_DEVICE, "device %d is lost (%s)", index,
                            engine_loss_name(engine_lost(placement->engine)));
@@ -101,10 +110,10 @@ static int placement_at(struct devices *devices, const struct config *config, in
         *out = placement;
         return 0;
     }
-    if (devices->count == DEVICES_USED_MAX)
+    if (devices->count == PLACEMENTS_MAX)
         return problem_set(problem, ERROR_LIMIT, "more than %d devices; name fewer of them",
-                           DEVICES_USED_MAX);
-    placement = placement_new(devices, index, copy);
+                           PLACEMENTS_MAX);
+    placement = placement_new(devices, loop, index, copy);
     struct engine *engine;
     int error = devices_reopen(placement, config, &engine, problem);
     if (error < 0)
@@ -154,8 +163,9 @@ uint32_t devices_listed(const char *list, int cpu_threads, struct problem *probl
 }
 
 /* With "auto" the engine decides: the best device on which it opens. */
-static int place_by_word(struct devices *devices, const struct config *config, const char *name,
-                         int copy, struct placement **out, struct problem *problem)
+static int place_by_word(struct devices *devices, const struct config *config, uint32_t loop,
+                         const char *name, int copy, struct placement **out,
+                         struct problem *problem)
 {
     const struct engine_options options = device_options(config, devices->kernels_dir);
     int candidates[DEVICES_USED_MAX];
@@ -169,7 +179,7 @@ static int place_by_word(struct devices *devices, const struct config *config, c
         const uint64_t bit = UINT64_C(1) << candidates[i];
         if (i + 1 < count && (devices->unusable & bit) != 0)
             continue;
-        error = placement_at(devices, config, candidates[i], copy, out, problem);
+        error = placement_at(devices, config, loop, candidates[i], copy, out, problem);
         if (error == 0)
             return 0;
         if (i + 1 < count)
@@ -181,14 +191,14 @@ static int place_by_word(struct devices *devices, const struct config *config, c
 }
 
 /* The first of the list that opens and is not lost. */
-static int place_by_name(struct devices *devices, const struct config *config, const char *list,
-                         struct placement **out, struct problem *problem)
+static int place_by_name(struct devices *devices, const struct config *config, uint32_t loop,
+                         const char *list, struct placement **out, struct problem *problem)
 {
     struct device_word words[CHOICES_MAX] = {0};
     const uint32_t count = split_list(list, words);
     int error = problem_set(problem, ERROR_NO_DEVICE, "`device` names no device");
     for (uint32_t i = 0; i < count; i++) {
-        error = place_by_word(devices, config, words[i].name, words[i].copy, out, problem);
+        error = place_by_word(devices, config, loop, words[i].name, words[i].copy, out, problem);
         if (error == 0)
             return 0;
         if (i + 1 < count)
@@ -200,16 +210,16 @@ static int place_by_name(struct devices *devices, const struct config *config, c
 
 /* A device that did not open: in use from now on as one that is lost. NULL: it cannot be. */
 static struct placement *placement_lost(struct devices *devices, const struct config *config,
-                                        int index, int copy, const char *why)
+                                        uint32_t loop, int index, int copy, const char *why)
 {
-    struct placement *placement = placement_find(devices, index, copy);
-    if (placement != NULL || devices->count == DEVICES_USED_MAX)
+    struct placement *placement = placement_find(devices, loop, index, copy);
+    if (placement != NULL || devices->count == PLACEMENTS_MAX)
         return placement;
     const struct engine_options options = device_options(config, devices->kernels_dir);
     struct engine *engine;
     if (engine_open_lost(index, options.cpu_threads, why, &engine) < 0)
         return NULL;
-    placement = placement_new(devices, index, copy);
+    placement = placement_new(devices, loop, index, copy);
     placement->engine = engine;
     devices->count++;
     return placement;
@@ -218,18 +228,19 @@ static struct placement *placement_lost(struct devices *devices, const struct co
 /* The device that the word means and that did not open, for the reason `why`; NULL: there is none.
  */
 static struct placement *lost_by_word(struct devices *devices, const struct config *config,
-                                      const struct device_word *word, const char *why)
+                                      uint32_t loop, const struct device_word *word,
+                                      const char *why)
 {
     const struct engine_options options = device_options(config, devices->kernels_dir);
     struct problem problem;
     int index = 0;
     if (device_candidates(word->name, options.cpu_threads, &index, 1, &problem) <= 0)
         return NULL;
-    return placement_lost(devices, config, index, word->copy, why);
+    return placement_lost(devices, config, loop, index, word->copy, why);
 }
 
 /* GPUs that "auto" has passed over, since they did not open. */
-static void keep_passed_over(struct devices *devices, const struct config *config)
+static void keep_passed_over(struct devices *devices, const struct config *config, uint32_t loop)
 {
     const struct engine_options options = device_options(config, devices->kernels_dir);
     struct device_info infos[DEVICES_USED_MAX];
@@ -237,7 +248,7 @@ static void keep_passed_over(struct devices *devices, const struct config *confi
     const int count = device_list(infos, DEVICES_USED_MAX, options.cpu_threads, &problem);
     for (int i = 0; i < count && i < DEVICES_USED_MAX; i++)
         if (infos[i].gpu && (devices->unusable & UINT64_C(1) << i) != 0)
-            placement_lost(devices, config, i, 0, "it did not open at the start");
+            placement_lost(devices, config, loop, i, 0, "it did not open at the start");
 }
 
 static void add_choice(struct placement *choices[CHOICES_MAX], uint32_t *count,
@@ -256,20 +267,23 @@ uint32_t devices_choices(struct devices *devices, const struct config *config,
 {
     const char *list = stream->device != NULL ? stream->device : config->device.device;
     const bool automatic = strcmp(list, DEVICE_AUTO) == 0;
+    const uint32_t loop = chosen->loop;
     uint32_t count = 0;
     /* A GPU that is lost just now: the stream goes there once it is back. */
     const bool without = automatic && !engine_device(chosen->engine)->gpu;
     if (without && devices->unusable != 0)
-        keep_passed_over(devices, config);
+        keep_passed_over(devices, config, loop);
     for (uint32_t i = 0; without && i < devices->count; i++)
-        if (engine_device(devices->placements[i].engine)->gpu &&
+        if (devices->placements[i].loop == loop &&
+            engine_device(devices->placements[i].engine)->gpu &&
             engine_lost(devices->placements[i].engine) != ENGINE_WORKS)
             add_choice(choices, &count, &devices->placements[i]);
     if (automatic || strcmp(list, DEVICE_ALL) == 0)
         add_choice(choices, &count, chosen);
     if (strcmp(list, DEVICE_ALL) == 0) {
         for (uint32_t i = 0; i < devices->count; i++)
-            add_choice(choices, &count, &devices->placements[i]);
+            if (devices->placements[i].loop == loop)
+                add_choice(choices, &count, &devices->placements[i]);
         return count;
     }
     if (automatic)
@@ -279,9 +293,9 @@ uint32_t devices_choices(struct devices *devices, const struct config *config,
     for (uint32_t i = 0; i < named; i++) {
         struct placement *placement;
         struct problem problem;
-        if (place_by_word(devices, config, words[i].name, words[i].copy, &placement, &problem) ==
-                0 ||
-            (placement = lost_by_word(devices, config, &words[i], problem.text)) != NULL)
+        if (place_by_word(devices, config, loop, words[i].name, words[i].copy, &placement,
+                          &problem) == 0 ||
+            (placement = lost_by_word(devices, config, loop, &words[i], problem.text)) != NULL)
             add_choice(choices, &count, placement);
         else
             log_notice("stream %s: device %s cannot stand by: %s", stream->name, words[i].name,
@@ -306,7 +320,7 @@ static int measure_load(struct placement *placement, const struct config_stream 
 }
 
 /* Skips a device that cannot compute the stream, such as one whose memory is full. */
-static int place_by_load(struct devices *devices, const struct config *config,
+static int place_by_load(struct devices *devices, const struct config *config, uint32_t loop,
                          const struct config_stream *stream, const char *variant,
                          struct placement **out, double *load, struct plan **plan,
                          struct problem *problem)
@@ -321,7 +335,7 @@ static int place_by_load(struct devices *devices, const struct config *config,
     for (uint32_t i = 0; i < devices->count; i++) {
         struct placement *placement = &devices->placements[i];
         struct plan *candidate = NULL;
-        if (engine_lost(placement->engine) != ENGINE_WORKS)
+        if (placement->loop != loop || engine_lost(placement->engine) != ENGINE_WORKS)
             continue;
         double added = 0;
         const int result = measure_load(placement, stream, &spec, &candidate, &added, problem);
@@ -342,16 +356,16 @@ static int place_by_load(struct devices *devices, const struct config *config,
     return *out != NULL ? 0 : error;
 }
 
-int devices_prepare(struct devices *devices, const struct config *config, struct problem *problem)
+/* Every device, on this loop: 0 when one of them opens. */
+static int place_everywhere(struct devices *devices, const struct config *config, uint32_t loop,
+                            struct problem *problem)
 {
     struct placement *placement;
-    if (strcmp(config->device.device, DEVICE_ALL) != 0)
-        return place_by_name(devices, config, config->device.device, &placement, problem);
     const struct engine_options options = device_options(config, devices->kernels_dir);
     const int present = device_list(NULL, 0, options.cpu_threads, problem);
     int opened = 0, error = present < 0 ? present : ERROR_NO_DEVICE;
     for (int i = 0; i < present && i < DEVICES_USED_MAX; i++) {
-        const int result = placement_at(devices, config, i, 0, &placement, problem);
+        const int result = placement_at(devices, config, loop, i, 0, &placement, problem);
         if (result == 0)
             opened++;
         else
@@ -361,8 +375,44 @@ int devices_prepare(struct devices *devices, const struct config *config, struct
     return opened > 0 ? 0 : error;
 }
 
+/* How many devices this loop uses, and the first of them. */
+static uint32_t used_by(struct devices *devices, uint32_t loop, struct placement **first)
+{
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < devices->count; i++)
+        if (devices->placements[i].loop == loop && used++ == 0)
+            *first = &devices->placements[i];
+    return used;
+}
+
+/* With "all": where the load is least, if there is a choice. */
+static int place_anywhere(struct devices *devices, const struct config *config, uint32_t loop,
+                          const struct config_stream *stream, const char *variant,
+                          struct placement **out, double *load, struct plan **plan,
+                          struct problem *problem)
+{
+    if (used_by(devices, loop, out) == 0) {
+        const int error = place_everywhere(devices, config, loop, problem);
+        if (error < 0)
+            return error;
+    }
+    if (used_by(devices, loop, out) == 1)
+        return 0;
+    return place_by_load(devices, config, loop, stream, variant, out, load, plan, problem);
+}
+
+int devices_prepare(struct devices *devices, const struct config *config, struct problem *problem)
+{
+    struct placement *placement;
+    if (loops_more(devices->loops) > 0)
+        return 0; /* streams open what their loops need */
+    if (strcmp(config->device.device, DEVICE_ALL) == 0)
+        return place_everywhere(devices, config, 0, problem);
+    return place_by_name(devices, config, 0, config->device.device, &placement, problem);
+}
+
 int devices_place(struct devices *devices, const struct config *config,
-                  const struct config_stream *stream, const char *variant,
+                  const struct config_stream *stream, const char *variant, uint32_t loop,
                   struct placement *upstream, struct placement **out, double *load,
                   struct plan **plan, struct problem *problem)
 {
@@ -373,11 +423,9 @@ int devices_place(struct devices *devices, const struct config *config,
     if (stream->device == NULL && upstream != NULL)
         *out = upstream;
     else if (strcmp(name, DEVICE_ALL) != 0)
-        error = place_by_name(devices, config, name, out, problem);
-    else if (devices->count > 1)
-        error = place_by_load(devices, config, stream, variant, out, load, plan, problem);
+        error = place_by_name(devices, config, loop, name, out, problem);
     else
-        *out = &devices->placements[0];
+        error = place_anywhere(devices, config, loop, stream, variant, out, load, plan, problem);
     if (error == 0 && engine_lost((*out)->engine) != ENGINE_WORKS)
         error = problem_set(problem, ERROR_DEVICE, "device %d is lost; try again once it is back",
                             (*out)->index);
@@ -398,10 +446,32 @@ void devices_displace(struct placement *placement, double load)
 
 /* ---- loop -------------------------------------------------------------------------------- */
 
+static void on_losses(uv_async_t *async)
+{
+    struct devices *devices = async->data;
+    for (uint32_t i = 0; i < devices->connected; i++) {
+        struct placement *placement = &devices->placements[i];
+        if (atomic_exchange(&placement->loss_untold, false))
+            devices->lost(devices->lost_context, placement);
+    }
+}
+
 static void on_lost(void *context)
 {
     struct placement *placement = context;
-    placement->devices->lost(placement->devices->lost_context, placement);
+    struct devices *devices = placement->devices;
+    if (placement->loop == 0) {
+        devices->lost(devices->lost_context, placement);
+        return;
+    }
+    atomic_store(&placement->loss_untold, true);
+    uv_async_send(&devices->losses);
+}
+
+static void on_progress(void *context)
+{
+    const struct placement *placement = context;
+    placement->devices->progress(placement->devices->context, placement->loop);
 }
 
 void devices_on_lost(struct devices *devices,
@@ -420,21 +490,25 @@ void devices_replace(struct placement *placement, struct engine *engine)
 int devices_connect(struct devices *devices, struct problem *problem)
 {
     int error = 0;
+    if (devices->losses.data == NULL) {
+        uv_async_init(loops_at(devices->loops, 0), &devices->losses, on_losses);
+        devices->losses.data = devices;
+    }
     for (; devices->connected < devices->count && error == 0; devices->connected++) {
         struct placement *placement = &devices->placements[devices->connected];
-        if (placement->doorbell == NULL &&
-            scheduler_bell_open(devices->loop, &placement->doorbell) < 0)
+        uv_loop_t *loop = loops_at(devices->loops, placement->loop);
+        if (placement->doorbell == NULL && scheduler_bell_open(loop, &placement->doorbell) < 0)
             return problem_set(problem, ERROR_SYSTEM,
                                "no wake-up handle; raise the limit of open files (ulimit -n)");
-        error = scheduler_open(devices->loop, placement->engine, placement->doorbell,
-                               &placement->scheduler, problem);
+        error = scheduler_open(loop, placement->engine, placement->doorbell, &placement->scheduler,
+                               problem);
         if (error < 0)
             break;
         if (devices->lost != NULL)
             scheduler_on_lost(placement->scheduler, on_lost, placement);
         if (engine_lost(placement->engine) != ENGINE_WORKS)
             scheduler_kick(placement->scheduler);
-        scheduler_on_progress(placement->scheduler, devices->progress, devices->context);
+        scheduler_on_progress(placement->scheduler, on_progress, placement);
     }
     return error;
 }
@@ -459,7 +533,9 @@ void devices_close(struct devices *devices)
 {
     if (devices == NULL)
         return;
-    for (uint32_t i = 0; i < DEVICES_USED_MAX; i++) {
+    if (devices->losses.data != NULL)
+        uv_close((uv_handle_t *)&devices->losses, NULL);
+    for (uint32_t i = 0; i < PLACEMENTS_MAX; i++) {
         scheduler_close(devices->placements[i].scheduler);
         scheduler_bell_close(devices->placements[i].doorbell);
     }

@@ -1,7 +1,8 @@
 /*
  * Devices: the OpenCL devices that the streams of a configuration run on. A placement is one device
- * in use, with its engine, its scheduler and the doorbell through which its thread wakes the loop.
- * Each stream gets a placement when it is prepared and keeps it until it is freed.
+ * in use by one loop, with its engine, its scheduler and the doorbell through which its thread
+ * wakes the loop. Streams of another loop have an engine of their own on the same device. Each
+ * stream gets a placement when it is prepared and keeps it until it is freed.
  *
  * `device` is a list, best first: the first that opens computes, the others stand by for it. With
  * auto the CPU stands by for a GPU. takeover.h moves streams between them when one is lost.
@@ -24,9 +25,11 @@
 #include "convolve/engine.h"
 #include "convolve/lost.h"
 #include "core/error.h"
+#include "pipeline/loops.h"
 #include "stream/scheduler.h"
 
-enum { DEVICES_USED_MAX = 16, CHOICES_MAX = 4 };
+/* Devices of the list; engines on them, of all loops; choices of a stream. */
+enum { DEVICES_USED_MAX = 16, PLACEMENTS_MAX = 64, CHOICES_MAX = 4 };
 
 struct placement {
     struct devices *devices;
@@ -34,9 +37,12 @@ struct placement {
     struct scheduler_bell *doorbell; /* LOOP: devices_connect makes the doorbell … */
     struct scheduler *scheduler;     /* … and the scheduler */
     int index, copy;                 /* in device_list; which of several engines there */
+    uint32_t loop;                   /* of loops.h; runs the scheduler and its streams */
     uint32_t number;                 /* among those in use, from 0 */
     double load;                     /* share of the device's time that its streams need; under a
                                         mutex of devices.c */
+
+    _Atomic bool loss_untold; /* the main loop is to hear of the loss */
 
     /* LOOP: takeover.c */
     bool down;     /* lost, and not back yet */
@@ -49,19 +55,27 @@ struct placement {
 
 struct devices;
 
-/* LOOP. Devices calls `progress` after any device has delivered results. */
-int devices_open(uv_loop_t *loop, void (*progress)(void *context), void *context,
-                 const char *kernels_dir, struct devices **out, struct problem *problem);
+struct devices_options {
+    struct loops *loops;
+    const char *kernels_dir; /* NULL: embedded */
+    /* A device has delivered results to streams of this loop, in whose turn it is called. */
+    void (*progress)(void *context, uint32_t loop);
+    void *context;
+};
+
+/* LOOP. */
+int devices_open(const struct devices_options *options, struct devices **out,
+                 struct problem *problem);
 
 /*
  * WORKER. Chooses where a stream runs: on the device that its `device` names, else on that of the
  * stream it reads (`upstream`, NULL: none), else where [device] says. Opens the engine if no stream
- * runs there yet.
+ * of this loop runs there yet.
  * *load: what the stream adds; hand it to devices_displace when the stream is freed.
  * *plan: the plan made to measure the load, the caller's; NULL: nothing had to be measured.
  */
 int devices_place(struct devices *devices, const struct config *config,
-                  const struct config_stream *stream, const char *variant,
+                  const struct config_stream *stream, const char *variant, uint32_t loop,
                   struct placement *upstream, struct placement **out, double *load,
                   struct plan **plan, struct problem *problem);
 void devices_displace(struct placement *placement, double load); /* WORKER */
@@ -86,7 +100,7 @@ int devices_reopen(struct placement *placement, const struct config *config, str
 void devices_replace(struct placement *placement, struct engine *engine);
 
 /* WORKER. Opens the engine for `[device] device` (every engine with "all"), with or without streams
- * on it. */
+ * on it, where there is but one loop. */
 int devices_prepare(struct devices *devices, const struct config *config, struct problem *problem);
 
 /* LOOP. Makes doorbells and schedulers for the engines that have none yet. */

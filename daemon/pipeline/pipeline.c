@@ -252,7 +252,7 @@ static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink,
     sink->options.block_bytes = info->hop * frame_bytes;
     int error = prepare_status(sink->ops->status, &sink->status, problem);
     if (error == 0)
-        error = sink->ops->open(&sink->options, pipeline->environment, &sink->sink, problem);
+        error = sink->ops->open(&sink->options, &pipeline->environment, &sink->sink, problem);
     sink->options.identity = NULL;
     if (error < 0)
         problem_prefix(problem, error, "%s:%u: sink %s", sink->config->place.file,
@@ -304,8 +304,8 @@ static int prepare_source(struct pipeline *pipeline, struct problem *problem)
     }
     int error = prepare_status(pipeline->source_ops->status, &pipeline->source_status, problem);
     if (error == 0)
-        error = pipeline->source_ops->open(options, pipeline->environment, &host, &pipeline->source,
-                                           problem);
+        error = pipeline->source_ops->open(options, &pipeline->environment, &host,
+                                           &pipeline->source, problem);
     if (error < 0)
         problem_prefix(problem, error, "%s:%u: stream %s", config->place.file, config->place.line,
                        config->name);

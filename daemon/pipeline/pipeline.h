@@ -131,9 +131,12 @@ struct pipeline {
     /* set by the owner before pipeline_prepare, then immutable */
     const struct config *config;
     const struct config_stream *stream_config;
-    struct pipeline *upstream;                /* NULL: a source of its own */
-    const struct io_environment *environment; /* of its source and sinks */
-    struct placement *choices[CHOICES_MAX];   /* devices that may compute it, best first */
+    struct pipeline *upstream; /* NULL: a source of its own */
+    struct loops *loops;
+    uint32_t loop;                          /* of these: the one it runs on … */
+    double loop_weight;                     /* … and what it counts there */
+    struct io_environment environment;      /* of its source and sinks, with its loop */
+    struct placement *choices[CHOICES_MAX]; /* devices that may compute it, best first */
     uint32_t choice_count;
     double placement_load;
     struct placement *placed;    /* where it was placed, and its load counts */

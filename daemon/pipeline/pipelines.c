@@ -8,6 +8,7 @@
 
 #include "core/clock.h"
 #include "pipeline/losses.h"
+#include "pipeline/loop_choice.h"
 
 struct pipelines {
     struct pipelines_options options;
@@ -41,6 +42,12 @@ void pipelines_close(struct pipelines *pipelines)
 
 /* ---- one pipeline ------------------------------------------------------------------------ */
 
+/* What a stream asks of its loop: bytes a second. */
+static double weight_of(const struct config_stream *stream)
+{
+    return stream->source.rate_hz * stream->source.frame_bytes;
+}
+
 static int make(struct pipelines *pipelines, const struct config *config, uint32_t index,
                 struct pipeline *upstream, struct pipeline **out, struct problem *problem)
 {
@@ -57,10 +64,16 @@ static int make(struct pipelines *pipelines, const struct config *config, uint32
     struct placement *placement;
     struct plan *plan;
     double load;
-    int error = devices_place(options->devices, config, stream, options->variant,
+    const double weight = upstream == NULL ? weight_of(stream) : 0;
+    const bool main_loop = stream_needs_main_loop(config, stream) != NULL;
+    const uint32_t loop = upstream != NULL ? upstream->loop
+                          : main_loop      ? 0
+                                           : loops_choose(options->loops, weight);
+    int error = devices_place(options->devices, config, stream, options->variant, loop,
                               upstream != NULL ? upstream->placement : NULL, &placement, &load,
                               &plan, problem);
     if (error < 0) {
+        loops_leave(options->loops, loop, weight);
         free(pipeline);
         return error;
     }
@@ -68,7 +81,10 @@ static int make(struct pipelines *pipelines, const struct config *config, uint32
         .config = config,
         .stream_config = stream,
         .upstream = upstream,
-        .environment = options->environment,
+        .loops = options->loops,
+        .loop = loop,
+        .loop_weight = weight,
+        .environment = *options->environment,
         .placement = placement,
         .placed = placement,
         .engine = placement->engine,
@@ -79,6 +95,7 @@ static int make(struct pipelines *pipelines, const struct config *config, uint32
         .changed = options->changed,
         .context = options->context,
     };
+    pipeline->environment.loop = loops_at(options->loops, loop);
     if (upstream != NULL && stream->device == NULL) {
         memcpy(pipeline->choices, upstream->choices, sizeof pipeline->choices);
         pipeline->choice_count = upstream->choice_count;
@@ -110,6 +127,7 @@ void pipelines_destroy(struct pipeline *pipeline)
         return;
     pipeline_free(pipeline);
     devices_displace(pipeline->placed, pipeline->placement_load);
+    loops_leave(pipeline->loops, pipeline->loop, pipeline->loop_weight);
     free(pipeline);
 }
 
@@ -254,10 +272,11 @@ int pipelines_start(struct pipelines *pipelines, struct problem *problem)
     return error;
 }
 
-void pipelines_resume(struct pipelines *pipelines)
+void pipelines_resume(struct pipelines *pipelines, uint32_t loop)
 {
     for (uint32_t i = 0; i < pipelines->count; i++)
-        pipeline_resume(pipelines->list[i]);
+        if (pipelines->list[i]->loop == loop)
+            pipeline_resume(pipelines->list[i]);
 }
 
 void pipelines_stop(struct pipelines *pipelines)

@@ -27,7 +27,8 @@ enum { PIPELINES_MAX = 2 * STREAMS_MAX };
 struct pipelines;
 
 struct pipelines_options {
-    const struct io_environment *environment;
+    const struct io_environment *environment; /* of the main loop */
+    struct loops *loops;
     struct devices *devices;
     const char *variant; /* overrides the configuration's; NULL: does not */
     /* Some pipeline ended or closed something. */
@@ -98,8 +99,9 @@ uint32_t pipelines_closing(const struct pipelines *pipelines, enum pipelines_whi
 int pipelines_connect(struct pipelines *pipelines, struct problem *problem);
 int pipelines_start(struct pipelines *pipelines, struct problem *problem);
 
-/* Results were delivered: sources that waited for room go on. */
-void pipelines_resume(struct pipelines *pipelines);
+/* Results were delivered on this loop, in whose turn it is called: its sources that waited for room
+ * go on. */
+void pipelines_resume(struct pipelines *pipelines, uint32_t loop);
 
 /* Stops every source; what they have delivered is still processed. */
 void pipelines_stop(struct pipelines *pipelines);

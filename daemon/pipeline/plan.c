@@ -121,7 +121,7 @@ void pipeline_take_recipe(struct pipeline *pipeline, struct recipe *recipe)
 
 void pipeline_set_direct_filters(struct pipeline *pipeline, int filters)
 {
-    pipeline->stream_config->driver->direct->set(pipeline->environment, pipeline->direct, filters);
+    pipeline->stream_config->driver->direct->set(&pipeline->environment, pipeline->direct, filters);
 }
 
 bool pipeline_direct_only(const struct pipeline *pipeline)

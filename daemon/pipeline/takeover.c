@@ -260,10 +260,12 @@ static void move_all(struct takeover *takeover)
     }
 }
 
-void takeover_progress(struct takeover *takeover)
+void takeover_progress(struct takeover *takeover, uint32_t loop)
 {
-    if (takeover->returning)
+    if (takeover->returning && loop == 0)
         move_all(takeover);
+    else if (takeover->returning)
+        uv_async_send(&takeover->async);
 }
 
 /* ---- a loss ------------------------------------------------------------------------------ */

@@ -34,8 +34,8 @@ int takeover_open(uv_loop_t *loop, const struct config *config, struct devices *
                   struct pipelines *pipelines, struct takeover **out);
 /* The pipelines are connected: prepares what stands by, from now on. */
 void takeover_start(struct takeover *takeover);
-/* Results were delivered. */
-void takeover_progress(struct takeover *takeover);
+/* Results were delivered on this loop, in whose turn it is called. */
+void takeover_progress(struct takeover *takeover, uint32_t loop);
 /* Closes its handles; a thread that is still at work is left behind. NULL is fine. */
 void takeover_close(struct takeover *takeover);
 

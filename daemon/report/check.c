@@ -15,6 +15,7 @@
 #include "report/analyses.h"
 #include "config/internal.h"
 #include "report/fk.h"
+#include "report/loops.h"
 #include "pipeline/stream_filters.h"
 #include "signal/decimation.h"
 
@@ -579,6 +580,7 @@ int check_print(const struct config *config, FILE *out, struct config_errors *er
     }
     if (all)
         print_devices(config, plans, out);
+    loops_report(config, out);
     if (all)
         print_valid(config, out);
     free(plans);

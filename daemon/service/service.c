@@ -189,13 +189,6 @@ static void drain_within_timeout(struct service *service)
     drain(service, clock_monotonic_ns() + service->process.config->daemon.drain_ns);
 }
 
-static void give_up(struct service *service)
-{
-    service->abandoned = true;
-    hung_name_streams(service->process.pipelines);
-    close_sinks(service);
-}
-
 /* False: what goes over to the next daemon is not there yet. What is not there after half of the
  * drain's time drains in the other half. */
 static bool handed_over(struct service *service)
@@ -239,10 +232,13 @@ static void advance(struct service *service)
     case PROCESS_DRAINING:
         if (!handed_over(service))
             break;
-        if (pipelines_drain(pipelines, PIPELINES_ALL))
+        if (pipelines_drain(pipelines, PIPELINES_ALL)) {
             close_sinks(service);
-        else if (late)
-            give_up(service);
+        } else if (late) {
+            service->abandoned = true;
+            hung_name_streams(pipelines);
+            close_sinks(service);
+        }
         break;
     case PROCESS_CLOSING_SINKS:
         if (pipelines_closing(pipelines, PIPELINES_ALL) == 0 &&
@@ -295,11 +291,12 @@ static void start_tick(struct service *service)
         uv_timer_start(&service->tick, on_tick, TICK_MS, TICK_MS);
 }
 
-static void on_progress(void *context)
+/* In a turn of this loop. */
+static void on_progress(void *context, uint32_t loop)
 {
     struct service *service = context;
-    takeover_progress(service->process.takeover);
-    pipelines_resume(service->process.pipelines);
+    takeover_progress(service->process.takeover, loop);
+    pipelines_resume(service->process.pipelines, loop);
     if (service->process.phase == PROCESS_DRAINING)
         uv_async_send(&service->changed);
 }
@@ -452,16 +449,24 @@ static void open_handles(struct service *service)
     service->changed.data = service->tick.data = service;
 }
 
-static int open_pipelines(struct service *service, struct problem *problem)
+/* The loops, the devices that serve them and the registry of what runs on both. */
+static int open_streams(struct service *service, struct problem *problem)
 {
-    const struct pipelines_options options = {
-        .environment = &service->environment,
-        .devices = service->process.devices,
-        .variant = service->options->variant,
-        .changed = on_pipeline_changed,
-        .context = service,
-    };
-    return pipelines_open(&options, &service->process.pipelines, problem);
+    struct process *process = &service->process;
+    int error = loops_open(&service->loop, process->config->device.loops, &process->loops, problem);
+    const struct devices_options devices = {.loops = process->loops,
+                                            .kernels_dir = service->options->kernels_dir,
+                                            .progress = on_progress,
+                                            .context = service};
+    if (error == 0)
+        error = devices_open(&devices, &process->devices, problem);
+    const struct pipelines_options pipelines = {.environment = &service->environment,
+                                                .loops = process->loops,
+                                                .devices = process->devices,
+                                                .variant = service->options->variant,
+                                                .changed = on_pipeline_changed,
+                                                .context = service};
+    return error < 0 ? error : pipelines_open(&pipelines, &process->pipelines, problem);
 }
 
 /* Opens what has handles of its own; on failure close_handles closes those that were opened. */
@@ -554,28 +559,23 @@ int service_run(const struct service_options *options, struct problem *problem)
                             "no event loop; raise the limit of open files (ulimit -n)");
         goto close_signals;
     }
-    error = devices_open(&service->loop, on_progress, service, options->kernels_dir,
-                         &service->process.devices, problem);
-    if (error < 0)
-        goto close_loop;
-    error = open_pipelines(service, problem);
+    error = open_streams(service, problem);
     if (error < 0)
         goto free_parts;
     open_handles(service);
     error = open_watchers(service, problem);
     if (error == 0 && (error = start_begin(service->start)) < 0)
         problem_set(problem, error, "no thread can be started (ulimit -u)");
-    if (error < 0) {
+    if (error < 0)
         close_handles(service);
-        uv_run(&service->loop, UV_RUN_DEFAULT);
-    } else {
-        uv_run(&service->loop, UV_RUN_DEFAULT);
+    loops_run(service->process.loops);
+    if (error == 0) {
         assert(service->process.phase == PROCESS_STOPPED);
         signals_close(&service->signals);
-        error = service->error;
-        if (error < 0 && problem != NULL)
+        if ((error = service->error) < 0 && problem != NULL)
             *problem = service->problem;
     }
+    loops_stop(service->process.loops);
     if (!closings_end(closing_ns)) { /* in use */
         status_output_close(service->output, flush_ns);
         numbers_close(service->numbers);
@@ -583,7 +583,7 @@ int service_run(const struct service_options *options, struct problem *problem)
     }
 free_parts:
     free_parts(service);
-close_loop:;
+    loops_close(service->process.loops);
     int closed = uv_loop_close(&service->loop);
     assert(closed == 0);
     (void)closed;

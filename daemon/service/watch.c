@@ -174,10 +174,10 @@ static void on_timer(uv_timer_t *timer)
 
 /* ---- priority and memory ---------------------------------------------------------------- */
 
-/* Raises the loop's thread alone: compute threads in real time would take every core from it.
- * Threads made later start with the usual priority (SCHED_RESET_ON_FORK). Whoever starts the whole
- * daemon in real time has decided for all its threads, so that is left as it is. */
-static void ask_for_priority(void)
+/* Raises the threads of the loops alone: compute threads in real time would take every core from
+ * it. Threads made later start with the usual priority (SCHED_RESET_ON_FORK). Whoever starts the
+ * whole daemon in real time has decided for all its threads, so that is left as it is. */
+static void ask_for_priority(struct loops *loops)
 {
     struct rlimit limit = {0};
     getrlimit(RLIMIT_RTPRIO, &limit);
@@ -187,6 +187,8 @@ static void ask_for_priority(void)
                                                            ? (int)limit.rlim_cur
                                                            : REALTIME_PRIORITY};
         int failed = pthread_setschedparam(pthread_self(), SCHED_RR | SCHED_RESET_ON_FORK, &wanted);
+        if (failed == 0)
+            failed = loops_prioritise(loops, SCHED_RR | SCHED_RESET_ON_FORK, &wanted);
         if (failed != 0)
             log_notice("real-time priority %d refused (%s); does the unit set RestrictRealtime=?",
                        wanted.sched_priority, strerror(failed));
@@ -293,8 +295,9 @@ static void log_running(const struct process *process)
             log_info("standing by: %s (%s)", device->name, device->platform);
         else
             event_raise(&(struct event_subject){.kind = EVENT_START, .severity = LOG_LEVEL_NOTICE},
-                        "running: %u stream%s on %s (%s)", streams, streams == 1 ? "" : "s",
-                        device->name, device->platform);
+                        "running: %u stream%s on %s (%s)%s", streams, streams == 1 ? "" : "s",
+                        device->name, device->platform,
+                        placement->loop > 0 ? ", by a loop of their own" : "");
     }
 }
 
@@ -305,7 +308,7 @@ void watch_ready(struct watch *watch)
     int64_t now_ns = clock_monotonic_ns();
     if (!watch->ready) {
         log_running(watch->process);
-        ask_for_priority();
+        ask_for_priority(watch->process->loops);
         ask_for_memory();
         log_info("ready after %.0f ms", (double)(now_ns - watch->process->started_ns) / NS_PER_MS);
     }

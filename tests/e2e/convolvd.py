@@ -26,6 +26,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.path.abspath(os.environ.get("CONVOLVD_BUILD", os.path.join(ROOT, "build", "gcc")))
 SANITIZED = bool(os.environ.get("CONVOLVD_SANITIZED"))
 PATIENCE_S = 120 if SANITIZED else 30
+# Runs every stream of a test on one of so many loops (`loops` in [device]).
+LOOPS = os.environ.get("CONVOLVD_TEST_LOOPS")
 DEVICE = os.environ.get("CONVOLVD_TEST_DEVICE", "cpu")
 
 _ports_given = set()
@@ -330,9 +332,11 @@ class Daemon(Process):
                  before=None, descriptors=()):
         self.path = os.path.join(folder, "convolvd.conf")
         self.status_path = os.path.join(folder, "status.json")
+        if "[device]" not in config:
+            config = f"[device]\ndevice = {DEVICE}\n\n{config}"
+        if LOOPS is not None and "loops =" not in config:
+            config = config.replace("[device]\n", f"[device]\nloops = {LOOPS}\n", 1)
         with open(self.path, "w", encoding="utf-8") as file:
-            if "[device]" not in config:
-                file.write(f"[device]\ndevice = {DEVICE}\n\n")
             file.write(config)
         super().__init__(program, ["--config", self.path, "--status-json", self.status_path, *arguments],
                          {"RUNTIME_DIRECTORY": folder, **(environment or {})}, before, descriptors)

@@ -559,6 +559,7 @@ static void nats_status(const struct sink *s, void *status)
 const struct sink_ops sink_nats = {
     .name = "nats",
     .sentence = "a log of a partition of a cluster, through NATS JetStream",
+    .main_loop = "the connection to the cluster",
     .packets = "records",
     .format = "f32le",
     .order = "a log holds results as they are computed",

@@ -495,6 +495,7 @@ static const char *describe(const struct source_options *options, char *text, si
 const struct source_ops source_nats = {
     .name = "nats",
     .sentence = "the input of a partition of a cluster, while this daemon owns it",
+    .main_loop = "the connection to the cluster",
     .loss =
         "none on the way: RAW holds what came until it was read; its gaps come with their causes",
     .format = "s16be",

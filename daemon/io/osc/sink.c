@@ -109,6 +109,7 @@ const struct sink_ops sink_osc = {
     .sentence = "to those who subscribe through the server of [osc]",
     .packets = "packets",
     .osc_server = true,
+    .main_loop = "the OSC server",
     .options_bytes = sizeof(struct osc_sink_options),
     .check = check,
     .check_all = check_all,

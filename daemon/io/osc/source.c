@@ -281,6 +281,7 @@ const struct source_ops source_osc = {
     .loss = NUMBERED_LOSS,
     .format = "f32be",
     .osc_server = true,
+    .main_loop = "the OSC server",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .options_bytes = sizeof(struct osc_source_options),

@@ -182,6 +182,7 @@ static uint64_t stdin_memory(const struct source_options *options)
 const struct source_ops source_stdin = {
     .name = "stdin",
     .sentence = "raw interleaved samples from standard input",
+    .main_loop = "standard input",
     .loss = REPLAY_LOSS,
     .format = "f32le",
     .padded = true,

@@ -382,6 +382,7 @@ static void report(const struct sink_options *options, double bytes_per_second, 
 const struct sink_ops sink_stdout = {
     .name = "stdout",
     .sentence = "raw interleaved samples on standard output",
+    .main_loop = "standard output",
     .packets = "pieces",
     .format = "f32le",
     .options = rows,

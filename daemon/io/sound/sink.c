@@ -480,6 +480,7 @@ static void portaudio_status(const struct sink *s, void *status)
 const struct sink_ops sink_portaudio = {
     .name = "portaudio",
     .sentence = "a sound card, or clients of a JACK server",
+    .main_loop = "the sound cards",
     .packets = "packets",
     .format = "f32le",
     .order = "sound cards take samples little-endian",

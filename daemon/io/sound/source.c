@@ -198,6 +198,7 @@ static void portaudio_status(const struct source *source, void *status)
 const struct source_ops source_portaudio = {
     .name = "portaudio",
     .sentence = "a sound card, or clients of a JACK server",
+    .main_loop = "the sound cards",
     .loss = "detectable: overruns of the card and of its ring are counted, and gaps are filled and "
             "flagged",
     .format = "f32le",

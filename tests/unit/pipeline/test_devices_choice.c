@@ -12,6 +12,7 @@
 
 #include "config/config.h"
 #include "pipeline/devices.h"
+#include "pipeline/loops.h"
 #include "tests/support/engine_seams.h"
 
 static struct config *load(const char *device)
@@ -35,9 +36,10 @@ static struct config *load(const char *device)
     return config;
 }
 
-static void progress(void *context)
+static void progress(void *context, uint32_t loop)
 {
     (void)context;
+    (void)loop;
 }
 
 static void each_word_gets_its_device(void **state)
@@ -58,19 +60,22 @@ static void each_word_gets_its_device(void **state)
         {"0", 1, ERROR_DEVICE, "device 0 is refused"},
     };
     uv_loop_t loop;
+    struct loops *loops;
     assert_int_equal(uv_loop_init(&loop), 0);
+    assert_int_equal(loops_open(&loop, 0, &loops, NULL), 0);
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         struct problem problem = {0};
         struct devices *devices;
         struct config *config = load(table[i].device);
-        assert_int_equal(devices_open(&loop, progress, NULL, NULL, &devices, &problem), 0);
+        const struct devices_options options = {.loops = loops, .progress = progress};
+        assert_int_equal(devices_open(&options, &devices, &problem), 0);
         engine_seams.refused_devices = table[i].refused;
         int error = devices_prepare(devices, config, &problem);
         struct placement *placement = NULL;
         struct plan *plan = NULL;
         double load = 0;
         if (error == 0)
-            error = devices_place(devices, config, &config->streams[0], NULL, NULL, &placement,
+            error = devices_place(devices, config, &config->streams[0], NULL, 0, NULL, &placement,
                                   &load, &plan, &problem);
         engine_seams.refused_devices = 0;
         const int got = placement != NULL ? placement->index : error;
@@ -84,6 +89,7 @@ static void each_word_gets_its_device(void **state)
         devices_free(devices);
         config_free(config);
     }
+    loops_close(loops);
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 

@@ -83,6 +83,12 @@ static void nothing(void *context)
     (void)context;
 }
 
+static void progress(void *context, uint32_t loop)
+{
+    (void)context;
+    (void)loop;
+}
+
 static struct config *load(struct source_ops *driver)
 {
     struct config *config;
@@ -116,10 +122,13 @@ static void test_reading_is_the_schedulers(void **state)
     struct config *config = load(&driver);
     assert_int_equal(uv_loop_init(&loop), 0);
     const struct io_environment environment = {.loop = &loop};
-    assert_int_equal(devices_open(&loop, nothing, NULL, NULL, &devices, &problem), 0);
+    struct loops *loops;
+    assert_int_equal(loops_open(&loop, 0, &loops, &problem), 0);
+    const struct devices_options used = {.loops = loops, .progress = progress};
+    assert_int_equal(devices_open(&used, &devices, &problem), 0);
     assert_int_equal(devices_prepare(devices, config, &problem), 0);
     const struct pipelines_options options = {
-        .environment = &environment, .devices = devices, .changed = nothing};
+        .environment = &environment, .loops = loops, .devices = devices, .changed = nothing};
     assert_int_equal(pipelines_open(&options, &pipelines, &problem), 0);
     for (uint32_t i = 0; i < STREAMS; i++) {
         struct pipeline *pipeline;
@@ -149,6 +158,7 @@ static void test_reading_is_the_schedulers(void **state)
     uv_run(&loop, UV_RUN_DEFAULT);
     pipelines_close(pipelines);
     devices_free(devices);
+    loops_close(loops);
     assert_int_equal(uv_loop_close(&loop), 0);
     config_free(config);
 }
