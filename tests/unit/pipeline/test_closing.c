@@ -51,16 +51,31 @@ static void wait_closed(int device, int count)
         assert_true(clock_monotonic_ns() < until_ns);
 }
 
+static void begin(int device, int number)
+{
+    struct thing *thing = calloc(1, sizeof *thing);
+    assert_non_null(thing);
+    *thing = (struct thing){{NULL, close_thing}, device, number};
+    closing_begin(&closed[device], &thing->closing);
+}
+
+static void what_is_being_closed_is_waited_for(void **state)
+{
+    (void)state;
+    pthread_mutex_lock(&hanging);
+    begin(0, 0);
+    assert_false(closings_end(short_ns));
+    pthread_mutex_unlock(&hanging);
+    assert_true(closings_end(patience_ns));
+    assert_int_equal(atomic_exchange(&closed[0], 0), 1);
+}
+
 static void a_device_that_hangs_holds_up_its_own(void **state)
 {
     (void)state;
     pthread_mutex_lock(&hanging);
-    for (int i = 0; i < DEVICES * EACH; i++) {
-        struct thing *thing = calloc(1, sizeof *thing);
-        assert_non_null(thing);
-        *thing = (struct thing){{NULL, close_thing}, i % DEVICES, i / DEVICES};
-        closing_begin(&closed[thing->device], &thing->closing);
-    }
+    for (int i = 0; i < DEVICES * EACH; i++)
+        begin(i % DEVICES, i / DEVICES);
     wait_closed(1, EACH);
     assert_false(closings_end(short_ns));
     assert_int_equal(atomic_load(&closed[0]), 0);
@@ -121,6 +136,7 @@ static void plans_of_changes_leave_libuvs_threads_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_being_closed_is_waited_for),
         cmocka_unit_test(a_device_that_hangs_holds_up_its_own),
         cmocka_unit_test(plans_of_changes_leave_libuvs_threads_alone),
     };
