@@ -153,7 +153,7 @@ help:
 
 #: make                  build the daemon, the tools and the client library
 #: make demo             install what is missing, build, show real work, end by itself
-#: make demo-cluster     the same with a NATS server, a gateway and two workers, one of which is killed
+#: make demo-cluster     the same with a NATS server, a gateway and two workers; one is killed, one stopped
 #:   DEMO_WEB=1          then the live page: its address, and pictures of it in build/
 #: make check            install what is missing, build, pass every test, plain and sanitized
 #: make check-long       the tests that take too long for every change

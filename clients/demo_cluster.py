@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """make demo-cluster: a simulated rig → UDP → gateway → NATS JetStream → two workers → NATS JetStream → tap. The
-worker that computes is killed; the other one goes on.
+worker that computes is killed, the other one then stopped for 10 s, and the server killed and started again: each time
+another one goes on, or the same one again.
 
     clients/demo_cluster.py BUILD_FOLDER [SECONDS]
 
@@ -104,7 +105,7 @@ class ClusterDemo(single.Demo):
 
     def start_daemon(self, name, text):
         runtime = self.path(f"run-{name}")
-        os.mkdir(runtime, 0o700)
+        os.makedirs(runtime, 0o700, exist_ok=True)
         with open(self.path(f"{name}.log"), "w", encoding="utf-8") as log:
             self.daemons[name] = self.start([self.program("convolvd"), "--config", self.write_config(name, text)],
                                             stdout=subprocess.DEVNULL, stderr=log, env={**os.environ, "RUNTIME_DIRECTORY": runtime})
@@ -118,13 +119,13 @@ class ClusterDemo(single.Demo):
         self.wait_for("gateway.log", "owns the raw of partition rig", self.daemons["gateway"])
         say(f"   worker {self.owner()} owns the log of partition rig; the other one waits")
 
-    def owner(self):
-        """The living worker whose log says last that it owns the partition."""
+    def owner(self, but=None):
+        """The living worker whose log says last that it owns the partition; another one than `but`, which is stopped."""
         until = time.monotonic() + 30
         while time.monotonic() < until:
             for name in WORKERS:
                 said = [line for line in self.read(f"{name}.log").splitlines() if "the log of partition rig" in line]
-                if self.daemons[name].poll() is None and said and "from term" in said[-1]:
+                if name != but and self.daemons[name].poll() is None and said and "from term" in said[-1]:
                     return name
             time.sleep(0.02)
         raise RuntimeError("no worker takes the partition")
@@ -156,18 +157,43 @@ class ClusterDemo(single.Demo):
         rig = self.start([self.program("convolv-rig"), "--to", f"127.0.0.1:{self.port}", *RIG, "--seconds", str(self.seconds),
                           "--ledger", self.path("rig.json"), "--quiet"])
         time.sleep(1)
-        self.show_rates(self.seconds / 3)
+        self.show_rates(self.seconds / 6)
         killed = self.owner()
         say(f"5  kill -9 of worker {killed}, which computes")
         self.daemons[killed].kill()
         self.daemons[killed].wait()
-        say(f"   worker {self.owner()} goes on")
-        self.show_rates(self.seconds / 3)
+        say(f"   worker {self.owner()} goes on; {killed} is started again, and waits")
+        self.start_daemon(killed, WORKER)
+        self.show_rates(self.seconds / 6)
+        self.stop_owner()
+        self.restart_server()
+        self.show_rates(self.seconds / 6)
         rig.wait(timeout=self.seconds + 30)
         time.sleep(0.3)
         self.daemons["gateway"].send_signal(signal.SIGTERM)  # what the rig has sent is appended, then the end of its epoch
         self.daemons["gateway"].wait(timeout=30)
         return tap.wait(timeout=30)
+
+    def stop_owner(self):
+        stopped, stop_s = self.owner(), min(10, self.seconds / 5)
+        say(f"6  SIGSTOP of worker {stopped}, which computes, for {stop_s:g} s")
+        self.daemons[stopped].send_signal(signal.SIGSTOP)
+        begun = time.monotonic()
+        say(f"   worker {self.owner(but=stopped)} goes on")
+        time.sleep(max(0, begun + stop_s - time.monotonic()))
+        self.daemons[stopped].send_signal(signal.SIGCONT)
+        self.wait_for(f"{stopped}.log", "no more", self.daemons[stopped])
+        say(f"   SIGCONT: worker {stopped} is refused, and waits")
+
+    def restart_server(self):
+        say("7  kill -9 of the server, which is started again after 1 s")
+        self.server.kill()
+        time.sleep(1)
+        self.server.start()
+        at, until = self.next_frame(), time.monotonic() + 30
+        while self.next_frame() <= at and time.monotonic() < until:
+            time.sleep(0.05)
+        say(f"   worker {self.owner()} goes on")
 
     def judge(self):
         """Counts from the records alone: where each begins, what its samples are, and how long no results came when the
@@ -175,7 +201,7 @@ class ClusterDemo(single.Demo):
         expected = numpy.load(self.path("expected.npy"))
         limit = 5e-6 * max(numpy.abs(expected).max(), self.input_peak)
         found = dict.fromkeys(("takes", "lost", "doubled", "wrong"), 0)
-        at, last_ns, taken, standstill = 0, None, False, None
+        at, last_ns, taken, standstills = 0, None, False, []
         with nats_servers.Client(self.server.port) as client:
             for number in range(1, client.state("convolvd:rig:log")["last_seq"] + 1):
                 record = cluster_world.Record(number, client.message("convolvd:rig:log", number))
@@ -186,23 +212,24 @@ class ClusterDemo(single.Demo):
                 found["lost"] += max(0, record.first - at)
                 found["doubled"] += max(0, at - record.first)
                 if taken and last_ns is not None:
-                    standstill = ((record.appended_ns - last_ns) / 1e9, record.first)
+                    standstills.append(((record.appended_ns - last_ns) / 1e9, record.first))
                 got = numpy.frombuffer(record.samples, "<f4").reshape(-1, SENSORS)
                 error = numpy.abs(got - expected[record.first:record.next]).max(axis=1)
                 found["wrong"] += int(numpy.count_nonzero(~(error <= limit)))
                 at, last_ns, taken = record.next, record.appended_ns, False
         found["lost"] += self.frames - at
-        return found, standstill
+        return found, standstills
 
     def summary(self, tap_status):
-        found, standstill = self.judge()
-        say("6  every record of the log, read by number, against the reference")
-        if standstill is not None:
-            say(f"   standstill {standstill[0]:.2f} s, before frame {standstill[1]}; workers that took the partition: {found['takes']}")
+        found, standstills = self.judge()
+        say("8  every record of the log, read by number, against the reference")
+        say(f"   takeovers: {found['takes'] - 1}")
+        for seconds, frame in standstills:
+            say(f"   standstill {seconds:.2f} s, before frame {frame}")
         say(f"   lost = {found['lost']}, doubled = {found['doubled']}, wrong = {found['wrong']} of {self.frames} frames × "
             f"{SENSORS} sensors")
-        good = (tap_status == 0 and standstill is not None
-                and found == {"takes": len(WORKERS), "lost": 0, "doubled": 0, "wrong": 0})
+        good = (tap_status == 0 and len(standstills) >= 2
+                and found == {"takes": found["takes"], "lost": 0, "doubled": 0, "wrong": 0})
         say("\ndemo-cluster: " + ("passed" if good else f"FAILED (tap {tap_status})"))
         if not good:
             say(self.read("tap.log") + "".join(self.read(f"{name}.log") for name in self.daemons))
@@ -214,7 +241,7 @@ def main():
         sys.exit(__doc__)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with nats_servers.Servers() as servers:
-        demo = ClusterDemo(sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 15.0, servers)
+        demo = ClusterDemo(sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 50.0, servers)
         try:
             demo.prepare()
             return demo.summary(demo.run())

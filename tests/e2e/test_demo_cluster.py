@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # long: yes, it runs in real time; what it shows is test_cluster's to prove
 # parallel: yes
-# takes: 6 s CPU in 17 s
+# takes: 12 s CPU in 30 s
 """make demo-cluster, shorter: it passes, says what it is for, and leaves nothing running (the runner looks)."""
 import os
 import re
@@ -14,12 +14,13 @@ import convolvd as c
 
 class DemoCluster(unittest.TestCase):
     def test_it_passes(self):
-        done = subprocess.run([sys.executable, os.path.join(c.ROOT, "clients", "demo_cluster.py"), c.BUILD, "6"],
+        done = subprocess.run([sys.executable, os.path.join(c.ROOT, "clients", "demo_cluster.py"), c.BUILD, "15"],
                               capture_output=True, text=True, timeout=150, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"lost = 0, doubled = 0, wrong = 0 of \d+ frames × 4 sensors\n\ndemo-cluster: passed\n$")
-        still = re.search(r"standstill ([0-9.]+) s", done.stdout).group(1)
-        c.note(f"test_demo_cluster: worker killed: standstill {still} s")
+        stills = re.findall(r"standstill ([0-9.]+) s", done.stdout)
+        self.assertGreaterEqual(len(stills), 2, done.stdout)
+        c.note(f"test_demo_cluster: worker killed, worker stopped, server killed: standstills {' '.join(stills)} s")
 
 
 if __name__ == "__main__":
