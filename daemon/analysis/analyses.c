@@ -48,6 +48,7 @@ const char *analysis_flag_word(uint32_t flag)
         {ANALYSIS_EDGE, "edge"},
         {ANALYSIS_AMBIGUOUS, "ambiguous"},
         {ANALYSIS_INCOMPLETE, "incomplete"},
+        {ANALYSIS_NO_PARAMETER, "no-parameter"},
     };
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (words[i].flag == flag)

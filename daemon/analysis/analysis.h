@@ -51,17 +51,20 @@ enum analysis_flags {
     ANALYSIS_TIMEOUT = 1,    /* a hit ended at `max duration` */
     ANALYSIS_SATURATED = 16, /* an input code at 95 % of full scale in the frames it rests on */
     ANALYSIS_PULSE = 64,     /* it answers a pulse that somebody has marked */
-    ANALYSIS_AFTER_TIMEOUT = 256,  /* the hit began on the frame after a timeout */
-    ANALYSIS_CUT = 1 << 16,        /* ended by the epoch's end or an invalid frame; see causes */
-    ANALYSIS_EDGE = 1 << 17,       /* began above the threshold behind such an end */
-    ANALYSIS_AMBIGUOUS = 1 << 18,  /* a second place fits the arrival times as well */
-    ANALYSIS_INCOMPLETE = 1 << 19, /* rests on fewer frames than it should: some were invalid */
+    ANALYSIS_AFTER_TIMEOUT = 256,    /* the hit began on the frame after a timeout */
+    ANALYSIS_CUT = 1 << 16,          /* ended by the epoch's end or an invalid frame; see causes */
+    ANALYSIS_EDGE = 1 << 17,         /* began above the threshold behind such an end */
+    ANALYSIS_AMBIGUOUS = 1 << 18,    /* a second place fits the arrival times as well */
+    ANALYSIS_INCOMPLETE = 1 << 19,   /* rests on fewer frames than it should: some were invalid */
+    ANALYSIS_NO_PARAMETER = 1 << 20, /* a parameter of another stream is not known at its instant */
 };
 
 /* The word of one flag, "timeout"; NULL: there is no such flag. */
 const char *analysis_flag_word(uint32_t flag);
 
-enum { ANALYSIS_PARAMETERS_MAX = 8 };
+/* Parameters that a user writes; with the age and the error bound of each that comes from another
+ * stream. */
+enum { ANALYSIS_PARAMETERS_WRITTEN = 8, ANALYSIS_PARAMETERS_MAX = 3 * ANALYSIS_PARAMETERS_WRITTEN };
 
 struct analysis_event {
     enum analysis_event_kind kind;
@@ -139,9 +142,14 @@ struct analysis_options {
     const struct analysis_options *upstream; /* the analysis whose events it takes; NULL: frames */
     const char *const *parameters;           /* [parameter_count] names of those in events */
     uint32_t parameter_count;                /* at most ANALYSIS_PARAMETERS_MAX */
-    const uint32_t *parameter_channels;      /* [parameter_count] that carry them; NULL: events of
-                                                `upstream` do */
-    void *own;                               /* the type's struct, analysis_ops.options_bytes */
+    uint32_t parameter_values; /* the first so many are values; behind them age and error bound of
+                                  each that comes from another stream, in their order */
+    const uint32_t *parameter_channels;   /* [parameter_values] that carry them; NULL: events of
+                                             `upstream` do */
+    const char *const *parameter_streams; /* [parameter_values] of those channels; a NULL among
+                                             them: this stream; NULL: all are */
+    int64_t parameter_age_ns;             /* the oldest value of another stream that counts */
+    void *own;                            /* the type's struct, analysis_ops.options_bytes */
     /* Called inside `put`; what the event points to is valid until it returns. */
     void (*emit)(void *context, const struct analysis_event *event);
     /* Called inside `put`, behind its events, for those that take the events of this analysis: no

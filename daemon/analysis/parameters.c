@@ -8,29 +8,32 @@
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-bool parameter_parse(const char *text, char name[PARAMETER_NAME], uint32_t *channel)
+bool parameter_parse(const char *text, struct parameter *out)
 {
     unsigned number;
-    char rest;
-    if (sscanf(text, "%31[a-z0-9_] %u %c", name, &number, &rest) != 2 || number == 0 ||
-        number > UINT16_MAX || name[0] < 'a' || strchr(text, '-') != NULL)
+    char rest, sign[2];
+    *out = (struct parameter){0};
+    const int read =
+        sscanf(text, "%31[a-z0-9_] %u of %127s %c", out->name, &number, out->stream, &rest);
+    if (out->name[0] < 'a' || (read != 3 && (read != 2 || sscanf(text, "%*s %*u %c", &rest) == 1)))
         return false;
-    *channel = number - 1;
+    if (number == 0 || number > UINT16_MAX || sscanf(text, "%*s %1[-]", sign) == 1)
+        return false;
+    out->channel = number - 1;
     return true;
 }
 
 int parameter_option(const struct option_row *row, const char *text, struct option_value *value,
                      struct problem *problem)
 {
-    char name[PARAMETER_NAME];
-    uint32_t channel;
+    struct parameter parameter;
     (void)value;
-    if (parameter_parse(text, name, &channel))
+    if (parameter_parse(text, &parameter))
         return 0;
     return problem_set(
         problem, ERROR_CONFIG,
-        "`%s = %.*s` is no parameter; write its name in small letters, digits and _, "
-        "and the channel of the stream that carries it, as in load 5",
+        "`%s = %.*s` is no parameter; write its name in small letters, digits and _, and the "
+        "channel that carries it, as in load 5, or load 5 of press for one of stream press",
         row->key, OPTION_QUOTE, text);
 }
 
@@ -54,12 +57,25 @@ static const double steps_hz = 1000;
 /* What is not used any more is moved over once it is that much, and more than what is used. */
 enum { UNUSED_MOST = 1024 };
 
+static bool is_own(const struct analysis_options *options, uint32_t parameter)
+{
+    return options->parameter_streams == NULL || options->parameter_streams[parameter] == NULL;
+}
+
+bool parameter_track_wanted(const struct analysis_options *options)
+{
+    bool wanted = false;
+    for (uint32_t i = 0; options->parameter_channels != NULL && i < options->parameter_values; i++)
+        wanted = wanted || is_own(options, i);
+    return wanted;
+}
+
 uint64_t parameter_track_memory(const struct analysis_options *options)
 {
-    return options->parameter_channels == NULL
-               ? 0
-               : PARAMETER_STEPS *
-                     (sizeof(struct place) + options->parameter_count * sizeof(float));
+    return parameter_track_wanted(options)
+               ? PARAMETER_STEPS *
+                     (sizeof(struct place) + options->parameter_values * sizeof(float))
+               : 0;
 }
 
 int parameter_track_open(const struct analysis_options *options, struct parameter_track **out)
@@ -70,7 +86,7 @@ int parameter_track_open(const struct analysis_options *options, struct paramete
     track->options = options;
     track->step = (uint64_t)ceil(options->stream.rate_hz / steps_hz);
     track->step = track->step > 0 ? track->step : 1;
-    track->parameters = options->parameter_count;
+    track->parameters = options->parameter_values;
     track->places = malloc(PARAMETER_STEPS * sizeof *track->places);
     track->values = malloc((size_t)PARAMETER_STEPS * track->parameters * sizeof *track->values);
     if (track->places == NULL || track->values == NULL) {
@@ -119,7 +135,8 @@ static void add(struct parameter_track *track, struct place place, const float *
     const uint32_t at = track->first + track->count++;
     track->places[at] = place;
     for (uint32_t i = 0; i < track->parameters; i++)
-        values_at(track, at)[i] = frame[track->options->parameter_channels[i]];
+        values_at(track, at)[i] =
+            is_own(track->options, i) ? frame[track->options->parameter_channels[i]] : NAN;
 }
 
 static bool is_invalid(const struct analysis_run *run, uint64_t frame)

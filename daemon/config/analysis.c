@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-#include "analysis/parameters.h"
-
 /* ---- the stream, as analyses see it -------------------------------------------------------- */
 
 uint32_t config_first_input(const struct config_stream *stream, uint32_t output)
@@ -178,6 +176,7 @@ static bool find_upstream(struct build *build, const struct raw_section *section
     analysis->options.upstream = &upstream->options;
     analysis->options.parameters = upstream->options.parameters;
     analysis->options.parameter_count = upstream->options.parameter_count;
+    analysis->options.parameter_values = upstream->options.parameter_values;
     return true;
 }
 
@@ -200,67 +199,6 @@ static int build_limits(struct build *build, const struct raw_section *section,
     analysis->limits = limits;
     analysis->limit_count = count;
     return 0;
-}
-
-static bool is_field(const struct config_analysis *analysis, const char *name)
-{
-    uint32_t count;
-    const struct analysis_field *fields = analysis->type->fields(&analysis->options, &count);
-    for (uint32_t f = 0; f < count; f++)
-        if (strcmp(fields[f].name, name) == 0)
-            return true;
-    return false;
-}
-
-/* One of `parameters`: its name, once, and a channel of the stream. */
-static void check_parameter(struct build *build, const struct raw_setting *setting,
-                            const struct config_analysis *analysis, const char *const *names,
-                            const uint32_t *channels, unsigned at)
-{
-    const char *text = setting->values[at].text;
-    bool twice = false;
-    for (unsigned i = 0; i < at; i++)
-        twice = twice || strcmp(names[i], names[at]) == 0;
-    if (twice || is_field(analysis, names[at]))
-        config_error(build->errors, setting->place,
-                     "`parameters = %s`: the events have %s already; write another name", text,
-                     names[at]);
-    if (channels[at] >= analysis->options.stream.channels)
-        config_error(build->errors, setting->place,
-                     "`parameters = %s`: stream %s has %u channel%s; write one of them", text,
-                     analysis->options.stream.name, analysis->options.stream.channels,
-                     analysis->options.stream.channels == 1 ? "" : "s");
-}
-
-/* `parameters`, once the type's options are proven. Events of another analysis carry its ones. */
-static int build_parameters(struct build *build, const struct raw_section *section,
-                            struct config_analysis *analysis)
-{
-    struct analysis_options *options = &analysis->options;
-    const struct raw_setting *setting = raw_setting_of(section, KEY_ANALYSIS_PARAMETERS);
-    const unsigned count = setting->given == GIVEN_SET ? setting->value_count : 0;
-    if (count == 0)
-        return 0;
-    if (count > ANALYSIS_PARAMETERS_MAX) {
-        config_error(build->errors, setting->place, "`parameters` has %u items; write at most %d",
-                     count, ANALYSIS_PARAMETERS_MAX);
-        return 0;
-    }
-    const char **names = config_alloc(build->memory, count, sizeof *names);
-    uint32_t *channels = config_alloc(build->memory, count, sizeof *channels);
-    for (unsigned i = 0; names != NULL && channels != NULL && i < count; i++) {
-        char *name = config_alloc(build->memory, PARAMETER_NAME, 1);
-        if (name == NULL)
-            return ERROR_MEMORY;
-        if (!parameter_parse(setting->values[i].text, name, &channels[i]))
-            return 0; /* told when it was read */
-        names[i] = name;
-        check_parameter(build, setting, analysis, names, channels, i);
-    }
-    options->parameters = names;
-    options->parameter_channels = channels;
-    options->parameter_count = count;
-    return names == NULL || channels == NULL ? ERROR_MEMORY : 0;
 }
 
 static int build_analysis(struct build *build, uint32_t index)
@@ -293,8 +231,9 @@ static int build_analysis(struct build *build, uint32_t index)
         return ERROR_MEMORY;
     if (type->check != NULL)
         type->check(&check, options);
-    if (build->errors->errors == errors && (build_limits(build, section, analysis) != 0 ||
-                                            build_parameters(build, section, analysis) != 0))
+    if (build->errors->errors == errors &&
+        (build_limits(build, section, analysis) != 0 ||
+         build_analysis_parameters(build, section, analysis) != 0))
         return ERROR_MEMORY;
     section->broken = build->errors->errors > errors;
     return 0;

@@ -170,6 +170,8 @@ struct config_analysis {
     uint32_t limit_count;
     struct analysis_options
         options; /* without emit, and with those of .stream that are configured */
+    const uint32_t *parameter_streams; /* [options.parameter_values] indices of the streams that
+                                          they come from; NULL: those of `upstream`, or none */
 };
 
 /* A sink that takes the events of an analysis. */
@@ -229,6 +231,9 @@ struct config {
                                            share: these, their filters and sinks, and the lease */
     struct config_memory *memory;       /* owns all of the above */
 };
+
+/* Whether some value in the events of the analysis comes from this stream. */
+bool config_gives_parameters(const struct config_analysis *analysis, uint32_t stream);
 
 /* What the loader asks of the world outside the text. NULL in config_load: the real one. */
 struct config_world {

@@ -151,6 +151,10 @@ int build_alarm_figure(struct build *build, const struct raw_section *section,
 uint32_t config_first_input(const struct config_stream *stream, uint32_t output);
 /* After streams; event sinks after analyses. */
 int build_analyses(struct build *build);
+/* `parameters` of one, once the type's options are proven. Events of another analysis carry its
+ * ones. 0 or ERROR_MEMORY. */
+int build_analysis_parameters(struct build *build, const struct raw_section *section,
+                              struct config_analysis *analysis);
 int build_event_sinks(struct build *build);
 /* What a stream says of its channels for alarms. */
 int build_watched(struct build *build, struct config_stream *stream,

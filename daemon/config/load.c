@@ -469,6 +469,15 @@ int config_find_stream(const struct config *config, const char *name)
     return -1;
 }
 
+bool config_gives_parameters(const struct config_analysis *analysis, uint32_t stream)
+{
+    for (uint32_t i = 0;
+         analysis->parameter_streams != NULL && i < analysis->options.parameter_values; i++)
+        if (analysis->parameter_streams[i] == stream)
+            return true;
+    return false;
+}
+
 int config_find_analysis(const struct config *config, const char *name)
 {
     for (uint32_t i = 0; i < config->analysis_count; i++)

@@ -24,7 +24,8 @@ static bool is_read(const struct build *build, uint32_t stream)
 static bool is_analysed(const struct build *build, uint32_t stream)
 {
     for (uint32_t i = 0; i < build->config->analysis_count; i++)
-        if (build->analyses[i].stream == stream)
+        if (build->analyses[i].stream == stream ||
+            config_gives_parameters(&build->analyses[i], stream))
             return true;
     return false;
 }

@@ -342,7 +342,9 @@ const struct schema_row schema_rows[KEYS] = {
     [KEY_ANALYSIS_KEEP] = {SECTION_ANALYSIS, .row = {"keep", OPTION_OWN, LIST_COMMA, .words = "FIELD > NUMBER", .parse = limit_option, .fallback_words = "all events",
         .sentence = "Limits that an event's values must hold to leave the analysis, as in peak_db > 45, duration_us >= 50; the others are counted. A value that is not defined holds none."}},
     [KEY_ANALYSIS_PARAMETERS] = {SECTION_ANALYSIS, .scope = SCOPE_FRAMES, .row = {"parameters", OPTION_OWN, LIST_COMMA, .words = PARAMETER_WORDS, .parse = parameter_option, .fallback_words = "none",
-        .sentence = "Values of other channels, as in load 5, pressure 6, that each event carries: that of its first frame, to a millisecond, in the unit of the channel. At most 8."}},
+        .sentence = "Values of other channels, as in load 5, pressure 6, that each event carries: that of its first frame, to a millisecond, in the unit of the channel. With a stream, as in load 2 of press, of a channel of that one: the newest at the event's arrival, with its age and the error bound of both clocks. At most 8."}},
+    [KEY_ANALYSIS_PARAMETER_AGE] = {SECTION_ANALYSIS, .scope = SCOPE_FRAMES, .row = {"parameter age", OPTION_TIME, .minimum = 0.001, .maximum = 3600, .fallback = "1 s",
+        .sentence = "How old a value of another stream may be in `parameters`; beyond, and where it is invalid, it is null. A live analysis waits so long for that stream at most."}},
     [KEY_ANALYSIS_BUFFER] = {SECTION_ANALYSIS, .row = {"buffer", OPTION_MEMORY, .minimum = 65536, .maximum = 17179869184.0, .fallback_words = "one second of frames, from 1 MiB to 64 MiB; for events 4 MiB",
         .sentence = "Memory between the stream, or the other analysis, and this one. While it is full, a source that can wait does; of a live one whole blocks are dropped, counted, and are dead time."}},
 };

@@ -129,6 +129,9 @@ static unsigned analyses_of(const struct build *build, const char *name)
         const struct raw_section *section = build->analysis_sections[i];
         count += value_given(section, KEY_ANALYSIS_STREAM) &&
                  strcmp(value_of(section, KEY_ANALYSIS_STREAM)->text, name) == 0;
+        const int stream = config_find_stream(build->config, name);
+        count += stream >= 0 && build->analyses[i].stream != (uint32_t)stream &&
+                 config_gives_parameters(&build->analyses[i], (uint32_t)stream);
     }
     return count;
 }

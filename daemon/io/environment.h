@@ -9,6 +9,7 @@
 #ifndef CONVOLVD_IO_ENVIRONMENT_H
 #define CONVOLVD_IO_ENVIRONMENT_H
 
+#include <stdint.h>
 #include <uv.h>
 
 struct cluster;
@@ -16,6 +17,12 @@ struct handover;
 struct nats_hub;
 struct osc_hub;
 struct sound_cards;
+
+/* When the recordings that were started last began: those started together begin at one instant. */
+struct replay_clock {
+    uint64_t loop_ms; /* of the loop's iteration that started them */
+    int64_t start_ns, start_realtime_ns;
+};
 
 struct io_environment {
     uv_loop_t *loop;           /* runs start, put, stop and close of every driver */
@@ -27,6 +34,7 @@ struct io_environment {
     /* Share of the busiest device's time that streams have had lately; NULL: not known. */
     double (*load)(void *context);
     void *load_context;
+    struct replay_clock *replays; /* io/replay.h; NULL: each recording begins by itself */
 };
 
 #endif

@@ -42,6 +42,7 @@ struct source {
     struct replay_spec spec;
     struct source_host host;
     uv_loop_t *loop;
+    struct replay_clock *replays; /* NULL: none */
 
     /* loop thread */
     bool armed, running, pumping, no_thread;
@@ -275,6 +276,7 @@ int replay_open(const struct replay_spec *spec, const struct io_environment *env
     s->spec = *spec;
     s->host = *host;
     s->loop = environment->loop;
+    s->replays = environment->replays;
     s->timer_fd = -1;
     s->ledger.loss_detectable = true;
     sem_init(&s->free_count, 0, 0);
@@ -341,6 +343,21 @@ int replay_arm(struct source *s, struct problem *problem)
                        s->spec.stream, strerror(error));
 }
 
+/* Recordings that the loop starts in one iteration begin at one instant, so that what is captured
+ * together has the same times in each. */
+static void start_clock(struct source *s)
+{
+    struct replay_clock own, *clock = s->replays != NULL ? s->replays : &own;
+    if (s->replays == NULL || clock->loop_ms != uv_now(s->loop))
+        *clock = (struct replay_clock){
+            .loop_ms = uv_now(s->loop),
+            .start_ns = clock_monotonic_ns(),
+            .start_realtime_ns = clock_realtime_ns(),
+        };
+    s->start_ns = clock->start_ns;
+    s->start_realtime_ns = clock->start_realtime_ns;
+}
+
 int replay_start(struct source *s, struct problem *problem)
 {
     assert(!s->running);
@@ -360,8 +377,7 @@ int replay_start(struct source *s, struct problem *problem)
         s->given++;
         sem_post(&s->free_count);
     }
-    s->start_ns = clock_monotonic_ns();
-    s->start_realtime_ns = clock_realtime_ns();
+    start_clock(s);
     s->running = true;
     return 0;
 }

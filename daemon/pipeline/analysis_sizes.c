@@ -11,12 +11,21 @@ enum {
     MESSAGES_MOST = 8 << 20
 };
 
-static uint64_t second_of_frames(double rate_hz, uint64_t frame_bytes)
+static uint64_t frames_of(double seconds, double rate_hz, uint64_t frame_bytes)
 {
-    const double bytes = rate_hz * (double)frame_bytes;
+    const double bytes = seconds * rate_hz * (double)frame_bytes;
     return bytes < (double)queue_least  ? queue_least
            : bytes > (double)queue_most ? queue_most
                                         : (uint64_t)bytes;
+}
+
+/* How long it waits for parameters of other streams, while at most half of the queue fills. */
+static double waiting_s(const struct analysis_options *options)
+{
+    for (uint32_t i = 0; options->parameter_streams != NULL && i < options->parameter_values; i++)
+        if (options->parameter_streams[i] != NULL)
+            return (double)options->parameter_age_ns / 1e9;
+    return 0;
 }
 
 struct analysis_sizes analysis_sizes(const struct analysis_ops *ops,
@@ -30,7 +39,8 @@ struct analysis_sizes analysis_sizes(const struct analysis_ops *ops,
         return sizes;
     }
     if (queue_bytes == 0)
-        sizes.queue_bytes = second_of_frames(options->stream.rate_hz, frame_bytes);
+        sizes.queue_bytes =
+            frames_of(1 + 2 * waiting_s(options), options->stream.rate_hz, frame_bytes);
     if (ops->history != NULL)
         sizes.history_frames = ops->history(options);
     sizes.ring_bytes = sizes.queue_bytes + sizes.history_frames * frame_bytes;

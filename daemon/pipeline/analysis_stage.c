@@ -4,63 +4,20 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "analysis/parameters.h"
 #include "core/clock.h"
 #include "core/log.h"
-#include "io/count_lock.h"
-#include "io/sink_thread.h"
-#include "pipeline/analysis_feed.h"
 #include "pipeline/analysis_sizes.h"
-#include "pipeline/event_inlet.h"
-
-/* What the analysis has counted, as the thread passes it to the loop. */
-enum { COUNTERS = sizeof(struct analysis_ledger) / sizeof(uint64_t) };
-union ledger_counters {
-    struct analysis_ledger ledger;
-    uint64_t counters[COUNTERS];
-};
-
-struct analysis_stage {
-    /* immutable once it has begun */
-    struct analysis_stage_options options;
-    const struct analysis_ops *ops;
-    struct analysis_options own; /* of the analysis: emit and advance are the stage's */
-    struct analysis_outlets outlets;
-    struct analysis_stage *readers[ANALYSIS_READERS_MAX]; /* outlets.reader_count */
-    bool begun;
-
-    /* the thread's; the loop's while it is idle */
-    struct analysis *analysis;
-    struct parameter_track *parameters; /* NULL: none are stamped here */
-    uint64_t told_epoch, told_frame;    /* advance: events before it have been told */
-
-    /* loop */
-    uint64_t frames; /* put */
-    struct analysis_stage_ledger last;
-    uint64_t stopped_before, events_stopped_before; /* over the restart that it goes on from */
-    int64_t deadline_ns;
-    uint32_t closing;
-    void (*closed)(void *context);
-    void *closed_context;
-
-    /* shared */
-    struct sink_thread thread;
-    struct analysis_feed feed; /* of one that takes frames … */
-    struct event_inlet inlet;  /* … and of one that takes events */
-    struct count_lock lock;
-    /* Frames. unseen: dead ones that never came to the analysis; stopped: of them, with samples. */
-    _Atomic uint64_t pending, unseen, stopped;
-    _Atomic uint64_t counted[COUNTERS]; /* union ledger_counters */
-    _Atomic int wakes_owed;             /* to a stream that waits for room: 2 after `room`, 1, 0 */
-};
+#include "pipeline/analysis_stage_internal.h"
 
 uint64_t analysis_stage_memory(const struct analysis_ops *ops,
                                const struct analysis_options *options, uint64_t queue_bytes)
 {
     const struct analysis_sizes sizes = analysis_sizes(ops, options, queue_bytes);
     return analysis_outlets_bytes(ops, options) + (ops->memory != NULL ? ops->memory(options) : 0) +
-           sizes.ring_bytes + sizes.message_bytes + parameter_track_memory(options);
+           sizes.ring_bytes + sizes.message_bytes + parameter_track_memory(options) +
+           parameter_inlet_memory(options);
 }
 
 /* ---- thread: what leaves ----------------------------------------------------------------- */
@@ -71,6 +28,8 @@ static void emit(void *context, const struct analysis_event *event)
     struct analysis_event stamped = *event;
     if (s->parameters != NULL)
         parameter_track_stamp(s->parameters, &stamped);
+    if (s->others != NULL)
+        parameter_inlet_stamp(s->others, &stamped);
     analysis_outlets_emit(&s->outlets, &stamped);
 }
 
@@ -84,10 +43,8 @@ static void advance(void *context, uint64_t epoch, uint64_t frame)
 
 /* ---- thread: what it takes --------------------------------------------------------------- */
 
-/* Publishes what the analysis has counted; `frames` have left the ring, `unseen` of them for
- * nobody, of these `stopped` at a deadline.
- */
-static void publish(struct analysis_stage *s, uint64_t frames, uint64_t unseen, uint64_t stopped)
+void analysis_stage_publish(struct analysis_stage *s, uint64_t frames, uint64_t unseen,
+                            uint64_t stopped)
 {
     union ledger_counters ledger = {.counters = {0}};
     s->ops->ledger(s->analysis, &ledger.ledger);
@@ -104,6 +61,8 @@ static void publish(struct analysis_stage *s, uint64_t frames, uint64_t unseen, 
  * of it is. */
 static void offer_room(struct analysis_stage *s)
 {
+    if (s->others != NULL && atomic_exchange(&s->others->owed, false))
+        sink_thread_ring(&s->thread);
     atomic_thread_fence(memory_order_seq_cst); /* the release comes before the load below */
     int owed = atomic_load(&s->wakes_owed);
     if (owed == 0)
@@ -118,8 +77,35 @@ static void offer_room(struct analysis_stage *s)
     }
 }
 
+/* Whether its own frames would be lost if it waited on. */
+static bool must_go_on(struct analysis_stage *s)
+{
+    const struct message_ring *ring = &s->thread.ring;
+    const uint64_t queue_bytes =
+        s->feed.ring.capacity - s->feed.options.history * s->feed.frame_bytes;
+    return sink_thread_ends(&s->thread) ||
+           (!s->options.waits &&
+            (message_ring_unused(ring) < ring->capacity / 2 ||
+             atomic_load(&s->pending) * s->feed.frame_bytes > queue_bytes / 2));
+}
+
+/* Waits until the parameters of other streams have come as far as the run. */
+static void await_parameters(struct analysis_stage *s, const struct analysis_run *run)
+{
+    static const struct timespec poll = {.tv_nsec = 1000000};
+    enum { POLLS_A_RING = 10 }; /* the loop says what is over when it is rung */
+    for (int polls = 1; !parameter_inlet_ready(s->others, run, must_go_on(s), clock_monotonic_ns());
+         polls++) {
+        if (polls % POLLS_A_RING == 0)
+            sink_thread_ring(&s->thread);
+        nanosleep(&poll, NULL);
+    }
+}
+
 static void put_run(struct analysis_stage *s, const struct analysis_run *run)
 {
+    if (s->others != NULL)
+        await_parameters(s, run);
     if (s->parameters != NULL)
         parameter_track_put(s->parameters, run);
     s->ops->put(s->analysis, run);
@@ -146,7 +132,7 @@ static bool take_frames(struct analysis_stage *s)
     /* What came without samples was lost before. */
     const bool stopped = unseen && message->kind == FEED_RUN && message->run.samples != NULL;
     analysis_feed_release(&s->feed, message);
-    publish(s, frames, unseen ? frames : 0, stopped ? frames : 0);
+    analysis_stage_publish(s, frames, unseen ? frames : 0, stopped ? frames : 0);
     offer_room(s);
     return true;
 }
@@ -173,7 +159,7 @@ static bool take_events(struct analysis_stage *s)
     else if (!stop && s->ops->advance != NULL)
         s->ops->advance(s->analysis, message->advance.epoch, message->advance.frame);
     message_ring_release(&s->thread.ring);
-    publish(s, 0, 0, 0);
+    analysis_stage_publish(s, 0, 0, 0);
     if (is_event)
         event_inlet_done(&s->inlet, !stop);
     offer_room(s);
@@ -283,8 +269,9 @@ int analysis_stage_open(const struct analysis_stage_options *options, uint64_t b
                            name, (unsigned long long)(sizes.queue_bytes >> 20));
     }
     int status = s->ops->open(&s->own, &s->analysis, problem);
-    if (status == 0 && s->own.parameter_channels != NULL &&
-        parameter_track_open(&s->own, &s->parameters) != 0)
+    if (status == 0 &&
+        ((parameter_track_wanted(&s->own) && parameter_track_open(&s->own, &s->parameters) != 0) ||
+         parameter_inlet_open(&s->own, options->waits, &s->others) != 0))
         status = problem_set(problem, ERROR_MEMORY, "no memory for its `parameters`");
     if (status != 0) {
         analysis_stage_free(s);
@@ -340,6 +327,7 @@ void analysis_stage_free(struct analysis_stage *s)
     s->ops->close(s->analysis);
     analysis_outlets_free(&s->outlets);
     parameter_track_close(s->parameters);
+    parameter_inlet_close(s->others);
     analysis_feed_close(&s->feed);
     sink_thread_free(&s->thread);
     free(s);
@@ -349,25 +337,25 @@ void analysis_stage_free(struct analysis_stage *s)
 
 /* What the threads ring belongs to the loop, and open runs on a worker. Those that take this one's
  * events have theirs before the first event can come. */
-static void open_handles(struct analysis_stage *s)
+void analysis_stage_open_handles(struct analysis_stage *s)
 {
     if (s->thread.handles_open)
         return;
     sink_thread_handles(&s->thread);
     for (uint32_t i = 0; i < s->outlets.reader_count; i++)
-        open_handles(s->readers[i]);
+        analysis_stage_open_handles(s->readers[i]);
 }
 
 void analysis_stage_put(struct analysis_stage *s, const struct result *result)
 {
-    open_handles(s);
+    analysis_stage_open_handles(s);
     analysis_feed_put(&s->feed, result);
     sink_thread_wake(&s->thread);
 }
 
 uint64_t analysis_stage_room(struct analysis_stage *s)
 {
-    open_handles(s);
+    analysis_stage_open_handles(s);
     if (!sink_thread_empty(&s->thread)) {
         atomic_store(&s->wakes_owed, 2);
         /* Before the loads below: the thread may just have emptied the ring. */
@@ -378,7 +366,7 @@ uint64_t analysis_stage_room(struct analysis_stage *s)
 
 bool analysis_stage_mark(struct analysis_stage *s, const struct sink_mark *mark)
 {
-    open_handles(s);
+    analysis_stage_open_handles(s);
     if (!analysis_feed_mark(&s->feed, mark))
         return false;
     sink_thread_wake(&s->thread);
@@ -477,6 +465,11 @@ void analysis_stage_sink_ledger(struct analysis_stage *s, uint32_t sink,
     analysis_outlets_sink_ledger(&s->outlets, sink, ledger);
 }
 
+struct parameter_inlet *analysis_stage_parameters(const struct analysis_stage *s)
+{
+    return s->others;
+}
+
 const struct analysis_store *analysis_stage_store(const struct analysis_stage *s)
 {
     return s->outlets.store;
@@ -489,7 +482,7 @@ const struct event_totals *analysis_stage_totals(const struct analysis_stage *s)
 
 bool analysis_stage_idle(struct analysis_stage *s)
 {
-    open_handles(s);
+    analysis_stage_open_handles(s);
     atomic_store(&s->wakes_owed, 2);
     atomic_thread_fence(memory_order_seq_cst); /* before the counts below */
     if (atomic_load(&s->pending) > 0 || atomic_load(&s->inlet.pending) > 0 ||
@@ -499,99 +492,4 @@ bool analysis_stage_idle(struct analysis_stage *s)
         if (!analysis_stage_idle(s->readers[i]))
             return false;
     return true;
-}
-
-/* ---- state: loop, the thread waits ------------------------------------------------------- */
-
-enum { STATE_VERSION = 2 };
-
-static void walk_counts(struct analysis_stage *s, struct codec *codec)
-{
-    _Atomic uint64_t *const shared[] = {
-        &s->unseen,     &s->stopped,           &s->outlets.limited, &s->inlet.taken,
-        &s->inlet.seen, &s->inlet.queue_drops, &s->inlet.stopped,
-    };
-    codec_u64(codec, &s->frames);
-    for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++) {
-        uint64_t count = atomic_load(shared[i]);
-        codec_u64(codec, &count);
-        if (codec_reads(codec))
-            atomic_store(shared[i], count);
-    }
-}
-
-/* As it was opened, but for what it analyses. */
-static void forget(struct analysis_stage *s)
-{
-    walk_counts(s, &(struct codec){.from = (const uint8_t[256]){0}, .bytes = 256});
-    if (!s->ops->of_events)
-        analysis_feed_forget(&s->feed);
-    if (s->parameters != NULL)
-        parameter_track_forget(s->parameters, UINT64_MAX, UINT64_MAX);
-}
-
-/* Into an analysis of its own, so that one that refuses what it reads leaves nothing behind. */
-static bool read_analysis(struct analysis_stage *s, struct codec *codec)
-{
-    struct analysis *made;
-    struct problem problem;
-    if (s->ops->open(&s->own, &made, &problem) != 0)
-        return false;
-    if (!s->ops->walk(made, codec) || codec->failed) {
-        s->ops->close(made);
-        return false;
-    }
-    s->ops->close(s->analysis);
-    s->analysis = made;
-    return true;
-}
-
-bool analysis_stage_walk(struct analysis_stage *s, struct codec *codec)
-{
-    const bool reads = codec_reads(codec);
-    uint32_t version = STATE_VERSION;
-    codec_u32(codec, &version);
-    bool held = !codec->failed && version == STATE_VERSION &&
-                (s->ops->of_events || analysis_feed_walk(&s->feed, codec));
-    if (held)
-        walk_counts(s, codec);
-    held = held && (s->parameters == NULL || parameter_track_walk(s->parameters, codec));
-    held = held && (reads ? read_analysis(s, codec) : s->ops->walk(s->analysis, codec)) &&
-           !codec->failed;
-    if (!reads)
-        return held;
-    if (!held)
-        forget(s);
-    s->stopped_before = atomic_load(&s->stopped);
-    s->events_stopped_before = atomic_load(&s->inlet.stopped);
-    publish(s, 0, 0, 0);
-    return held;
-}
-
-uint64_t analysis_stage_held(const struct analysis_stage *s)
-{
-    const struct analysis_feed *feed = &s->feed;
-    return feed->open && s->told_epoch == feed->epoch && s->told_frame < feed->next
-               ? feed->next - s->told_frame
-               : 0;
-}
-
-void analysis_stage_lose(struct analysis_stage *s, uint64_t frames)
-{
-    count_lock_begin(&s->lock);
-    s->frames += frames;
-    s->stopped_before += frames;
-    atomic_fetch_add(&s->unseen, frames);
-    atomic_fetch_add(&s->stopped, frames);
-    count_lock_end(&s->lock);
-}
-
-void analysis_stage_end(struct analysis_stage *s)
-{
-    open_handles(s);
-    if (s->ops->of_events)
-        event_inlet_advance(&s->inlet, s->told_epoch, UINT64_MAX);
-    else
-        analysis_feed_end(&s->feed);
-    sink_thread_wake(&s->thread);
 }

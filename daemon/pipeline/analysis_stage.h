@@ -52,6 +52,7 @@ struct analysis_stage_ledger {
 };
 
 struct analysis_stage;
+struct parameter_inlet;
 
 /* The most that it holds [bytes]: rings and the analysis itself. Any thread. */
 uint64_t analysis_stage_memory(const struct analysis_ops *ops,
@@ -101,6 +102,9 @@ void analysis_stage_close(struct analysis_stage *stage, int64_t deadline_ns,
                           void (*closed)(void *context), void *context);
 /* Closed, or never begun; frees no reader. NULL is fine. */
 void analysis_stage_free(struct analysis_stage *stage);
+
+/* LOOP. Where its parameters of other streams come in (parameter_links.h); NULL: there are none. */
+struct parameter_inlet *analysis_stage_parameters(const struct analysis_stage *stage);
 
 /* Any thread: its last events. */
 const struct analysis_store *analysis_stage_store(const struct analysis_stage *stage);

@@ -30,7 +30,8 @@ bool direct_only(const struct config *config, const struct config_stream *stream
             &config->streams[config->streams[s].upstream] == stream)
             return false;
     for (uint32_t i = 0; i < config->analysis_count; i++)
-        if (&config->streams[config->analyses[i].stream] == stream)
+        if (&config->streams[config->analyses[i].stream] == stream ||
+            config_gives_parameters(&config->analyses[i], (uint32_t)(stream - config->streams)))
             return false;
     return sinks <= 1;
 }

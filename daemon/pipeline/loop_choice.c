@@ -20,5 +20,9 @@ const char *stream_needs_main_loop(const struct config *config, const struct con
     for (uint32_t i = 0; i < config->analysis_count && needs == NULL; i++)
         if (root_of(config, config->analyses[i].stream) == root)
             needs = "an analysis";
+    for (uint32_t i = 0; i < config->analysis_count && needs == NULL; i++)
+        for (uint32_t s = 0; s < config->stream_count && needs == NULL; s++)
+            if (root_of(config, s) == root && config_gives_parameters(&config->analyses[i], s))
+                needs = "parameters of an analysis";
     return needs;
 }

@@ -9,6 +9,7 @@
 #include "core/clock.h"
 #include "pipeline/losses.h"
 #include "pipeline/loop_choice.h"
+#include "pipeline/parameter_links.h"
 
 struct pipelines {
     struct pipelines_options options;
@@ -261,6 +262,8 @@ int pipelines_connect(struct pipelines *pipelines, struct problem *problem)
     int error = 0;
     for (uint32_t i = 0; i < pipelines->count && error == 0; i++)
         error = pipeline_connect(pipelines->list[i], problem);
+    if (error == 0)
+        parameter_links_update(pipelines);
     return error;
 }
 
@@ -309,9 +312,10 @@ static bool is_deserted(const struct pipeline *root)
     return root->chain_sinks > 0 && root->chain_sinks_ended == root->chain_sinks;
 }
 
-void pipelines_stop_deserted(struct pipelines *pipelines)
+void pipelines_advance(struct pipelines *pipelines)
 {
     struct pipeline *pipeline;
+    parameter_links_update(pipelines);
     count_sinks(pipelines);
     for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_RUNNING, &at)) != NULL;) {
         if (pipeline->upstream != NULL || pipeline->ended || !is_deserted(pipeline))
@@ -326,6 +330,7 @@ bool pipelines_drain(struct pipelines *pipelines, enum pipelines_which which)
 {
     struct pipeline *pipeline;
     bool drained = true;
+    parameter_links_update(pipelines);
     for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, which, &at)) != NULL;) {
         const struct pipeline *upstream = pipeline->upstream;
         if (upstream != NULL && is_of(upstream, which) && pipeline_drained(upstream))
@@ -380,6 +385,7 @@ uint32_t pipelines_take_retired(struct pipelines *pipelines, struct pipeline **o
     }
     pipelines->count = kept;
     pipelines->version++;
+    parameter_links_remove(pipelines, out, taken);
     return taken;
 }
 

@@ -105,9 +105,10 @@ void pipelines_resume(struct pipelines *pipelines, uint32_t loop);
 
 /* Stops every source; what they have delivered is still processed. */
 void pipelines_stop(struct pipelines *pipelines);
-/* Stops the running sources all of whose results go to sinks that have ended, such as a pipe whose
+/* Something has ended or changed: connects analyses that wait for parameters of another stream, and
+ * stops the running sources all of whose results go to sinks that have ended, such as a pipe whose
  * reader is gone. */
-void pipelines_stop_deserted(struct pipelines *pipelines);
+void pipelines_advance(struct pipelines *pipelines);
 
 /* Stops each chained pipeline whose upstream has handed everything over. True when all of that kind
  * have handed everything to their sinks. */

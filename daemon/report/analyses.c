@@ -27,6 +27,19 @@ static uint32_t takers(const struct config *config, uint32_t analysis)
     return count;
 }
 
+/* What comes from other streams. */
+static void print_parameters(const struct analysis_options *options, FILE *out)
+{
+    char age[48];
+    for (uint32_t i = 0; options->parameter_streams != NULL && i < options->parameter_values; i++)
+        if (options->parameter_streams[i] != NULL)
+            fprintf(out, "%19s%s: channel %u of stream %s, at most %s old\n", "",
+                    options->parameters[i], options->parameter_channels[i] + 1,
+                    options->parameter_streams[i],
+                    quantity_print(DIMENSION_TIME, (double)options->parameter_age_ns / 1e9, age,
+                                   sizeof age));
+}
+
 void analyses_report(const struct config *config, uint32_t index, uint32_t taps_longest,
                      double delay_frames, FILE *out)
 {
@@ -41,6 +54,7 @@ void analyses_report(const struct config *config, uint32_t index, uint32_t taps_
         options.stream.delay_frames = decimation_delay_frames(stream->decimate, delay_frames);
         fprintf(out, "  analysis %-7s ", analysis->name);
         analysis->type->report(&options, out);
+        print_parameters(&options, out);
         fprintf(out, "%19smemory up to %s\n", "",
                 quantity_print(
                     DIMENSION_MEMORY,

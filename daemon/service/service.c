@@ -34,11 +34,8 @@
 #include "service/store.h"
 #include "service/watch.h"
 
-/* How often the loop checks whether a drain is through. */
-enum { TICK_MS = 5 };
-
-/* After the drain's deadline the sinks get this long to close their files. */
-static const int64_t close_grace_ns = NS_PER_SECOND;
+enum { TICK_MS = 5 }; /* how often the loop checks whether a drain is through */
+static const int64_t close_grace_ns = NS_PER_SECOND; /* of sinks, after the drain's deadline */
 
 /* At the end, how long whoever reads standard output, the log or the disk may take for what is
  * left; after a second signal, how long. */
@@ -61,6 +58,7 @@ struct service {
     struct osc_hub osc_hub;
     struct cluster cluster;
     struct nats_hub nats_hub;
+    struct replay_clock replays;
     struct signals signals;
     uv_async_t changed; /* something ended or closed: advance */
     uv_timer_t tick;
@@ -213,7 +211,7 @@ static void advance_running(struct service *service)
 {
     if (!reload_advance(service->reload))
         uv_timer_stop(&service->tick);
-    pipelines_stop_deserted(service->process.pipelines);
+    pipelines_advance(service->process.pipelines);
     if (!reload_busy(service->reload) && pipelines_ended(service->process.pipelines)) {
         log_info("every source has come to its end");
         watch_stopping(service->watch);
@@ -522,8 +520,10 @@ static void free_parts(struct service *service)
 
 static void introduce(struct service *service, const struct config *config)
 {
-    service->environment = (struct io_environment){
-        .loop = &service->loop, .osc = &service->osc_hub, .nats = &service->nats_hub};
+    service->environment = (struct io_environment){.loop = &service->loop,
+                                                   .osc = &service->osc_hub,
+                                                   .nats = &service->nats_hub,
+                                                   .replays = &service->replays};
     service->process = (struct process){
         .environment = &service->environment, .config = config, .started_ns = clock_monotonic_ns()};
 }

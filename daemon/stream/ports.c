@@ -19,6 +19,14 @@ int stream_add_port(struct stream *s, const struct result_port *port)
     return 0;
 }
 
+bool stream_has_port(const struct stream *s, const void *context)
+{
+    for (int i = 0; i < s->port_count; i++)
+        if (s->ports[i].context == context && !s->ports[i].raw)
+            return true;
+    return false;
+}
+
 void stream_remove_port(struct stream *s, const void *context)
 {
     int kept = 0;

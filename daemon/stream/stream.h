@@ -74,6 +74,8 @@ void stream_close(struct stream *stream);
 
 /* Raw ports before the first packet. 0, or ERROR_FULL beyond 16 ports. */
 int stream_add_port(struct stream *stream, const struct result_port *port);
+/* Whether a port of results has this context. */
+bool stream_has_port(const struct stream *stream, const void *context);
 /* The port of results with this context gets nothing more. Raw ports stay. */
 void stream_remove_port(struct stream *stream, const void *context);
 

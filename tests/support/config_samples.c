@@ -364,6 +364,7 @@ static const struct {
     {SECTION_ANALYSIS, "buffer", "8 MiB"},
     {SECTION_ANALYSIS, "keep", "that of its type"},
     {SECTION_ANALYSIS, "parameters", "load 2, temperature 1"},
+    {SECTION_ANALYSIS, "parameter age", "200 ms"},
     {SECTION_ANALYSIS, "bands", "50-100 kHz"},
     {SECTION_ANALYSIS, "period", "2 ms"},
     {SECTION_ANALYSIS, "start", "3 frames"},

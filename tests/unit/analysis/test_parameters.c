@@ -31,6 +31,7 @@ static struct parameter_track *track_open(struct analysis_options *options)
     struct parameter_track *track;
     *options = (struct analysis_options){.stream = {.rate_hz = 6500, .channels = CHANNELS},
                                          .parameter_count = 2,
+                                         .parameter_values = 2,
                                          .parameter_channels = carriers};
     assert_int_equal(parameter_track_open(options, &track), 0);
     return track;
@@ -168,26 +169,60 @@ static void test_the_state_goes_on(void **state)
     parameter_track_close(other);
 }
 
+/* A parameter of another stream is not this one's to stamp. */
+static void test_those_of_other_streams(void **state)
+{
+    (void)state;
+    static const char *const streams[] = {"press", NULL};
+    struct analysis_options options;
+    struct parameter_track *track = track_open(&options);
+    options.parameter_streams = streams;
+    assert_true(parameter_track_wanted(&options));
+    put(track, 3, 0, 100);
+    struct analysis_event event = {.epoch = 3, .frame = 50};
+    parameter_track_stamp(track, &event);
+    assert_true(isnan(event.parameters[0]));
+    assert_true(event.parameters[1] == (double)sample(3, 49, carriers[1]));
+    options.parameter_values = 1;
+    assert_false(parameter_track_wanted(&options));
+    assert_int_equal(parameter_track_memory(&options), 0);
+    parameter_track_close(track);
+}
+
 static void test_options(void **state)
 {
     (void)state;
     static const struct {
         const char *text, *name;
         uint32_t channel;
-    } cases[] = {{"load 5", "load", 4},   {"t_2 1", "t_2", 0},    {"load", NULL, 0},
-                 {"load 0", NULL, 0},     {"load -1", NULL, 0},   {"5 load", NULL, 0},
-                 {"Load 5", NULL, 0},     {"load 5 kN", NULL, 0}, {"lo,ad 5", NULL, 0},
-                 {"load 99999", NULL, 0}, {"load 5 6", NULL, 0},  {"", NULL, 0},
-                 {"_a 1", NULL, 0}};
+        const char *stream;
+    } cases[] = {{"load 5", "load", 4, ""},
+                 {"t_2 1", "t_2", 0, ""},
+                 {"load 2 of press", "load", 1, "press"},
+                 {"load 2 of my-press_2", "load", 1, "my-press_2"},
+                 {"load", NULL, 0, NULL},
+                 {"load 0", NULL, 0, NULL},
+                 {"load -1", NULL, 0, NULL},
+                 {"5 load", NULL, 0, NULL},
+                 {"Load 5", NULL, 0, NULL},
+                 {"load 5 kN", NULL, 0, NULL},
+                 {"lo,ad 5", NULL, 0, NULL},
+                 {"load 99999", NULL, 0, NULL},
+                 {"load 5 6", NULL, 0, NULL},
+                 {"load 5 of", NULL, 0, NULL},
+                 {"load 5 of a b", NULL, 0, NULL},
+                 {"load -1 of a", NULL, 0, NULL},
+                 {"", NULL, 0, NULL},
+                 {"_a 1", NULL, 0, NULL}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char name[PARAMETER_NAME] = "";
-        uint32_t channel = 77;
-        const bool parsed = parameter_parse(cases[i].text, name, &channel);
+        struct parameter parameter;
+        const bool parsed = parameter_parse(cases[i].text, &parameter);
         if (parsed != (cases[i].name != NULL))
             fail_msg("`%s`", cases[i].text);
         if (parsed) {
-            assert_string_equal(name, cases[i].name);
-            assert_int_equal(channel, cases[i].channel);
+            assert_string_equal(parameter.name, cases[i].name);
+            assert_int_equal(parameter.channel, cases[i].channel);
+            assert_string_equal(parameter.stream, cases[i].stream);
         }
     }
 }
@@ -199,6 +234,7 @@ int main(void)
         cmocka_unit_test(test_what_is_forgotten),
         cmocka_unit_test(test_a_long_wait),
         cmocka_unit_test(test_the_state_goes_on),
+        cmocka_unit_test(test_those_of_other_streams),
         cmocka_unit_test(test_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
