@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +12,6 @@
 
 /* Loop 1 … N. */
 struct loop {
-    struct loops *loops;
     uv_loop_t uv;
     pthread_t thread;
     int doorbell; /* ends its sleep */
@@ -30,8 +28,6 @@ struct loops {
     uv_loop_t *main;
     uint32_t more;
     bool stopped;
-    _Atomic bool wanted;  /* the main loop waits for its turn, or has it */
-    pthread_mutex_t gate; /* the main loop holds it as long */
     pthread_mutex_t choice;
     struct loop loops[];
 };
@@ -63,21 +59,8 @@ static void sleep_until_event(uv_loop_t *uv, int timeout_ms, int doorbell)
 
 /* ---- turns ------------------------------------------------------------------------------- */
 
-/* A loop that is always ready would never let the main loop in: a mutex is not fair. */
-static void take_turn(struct loop *loop)
-{
-    struct loops *loops = loop->loops;
-    if (atomic_load_explicit(&loops->wanted, memory_order_relaxed)) {
-        pthread_mutex_lock(&loops->gate);
-        pthread_mutex_unlock(&loops->gate);
-    }
-    pthread_mutex_lock(&loop->turn);
-}
-
 static void main_takes_turn(struct loops *loops)
 {
-    pthread_mutex_lock(&loops->gate);
-    atomic_store_explicit(&loops->wanted, true, memory_order_relaxed);
     for (uint32_t i = 0; i < loops->more; i++) {
         pthread_mutex_lock(&loops->loops[i].turn);
         uv_update_time(&loops->loops[i].uv); /* for timers that the main loop starts there */
@@ -95,8 +78,6 @@ static void main_leaves_turn(struct loops *loops)
             doorbell_ring(loop->doorbell);
         pthread_mutex_unlock(&loop->turn);
     }
-    atomic_store_explicit(&loops->wanted, false, memory_order_relaxed);
-    pthread_mutex_unlock(&loops->gate);
 }
 
 /* ---- loop 1 … N -------------------------------------------------------------------------- */
@@ -106,7 +87,7 @@ static void *run(void *context)
     struct loop *loop = context;
     pthread_setname_np(pthread_self(), "convolvd-loop");
     for (;;) {
-        take_turn(loop);
+        pthread_mutex_lock(&loop->turn);
         const bool alive = uv_run(&loop->uv, UV_RUN_NOWAIT) != 0;
         const int timeout_ms = may_sleep_ms(&loop->uv);
         const bool ends = loop->ending && !alive;
@@ -182,7 +163,9 @@ int loops_prioritise(struct loops *loops, int policy, const struct sched_param *
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-/* Whoever waits for a turn lends its priority to whoever has it. */
+/* Whoever waits for a turn lends its priority to whoever has it, and gets the turn when that one
+ * leaves it: an ordinary mutex would let a loop that is always ready take turn after turn before
+ * the main loop (futex(2), FUTEX_UNLOCK_PI). */
 static void open_mutex(pthread_mutex_t *mutex)
 {
     pthread_mutexattr_t attributes;
@@ -192,9 +175,8 @@ static void open_mutex(pthread_mutex_t *mutex)
     pthread_mutexattr_destroy(&attributes);
 }
 
-static int open_loop(struct loops *loops, struct loop *loop, struct problem *problem)
+static int open_loop(struct loop *loop, struct problem *problem)
 {
-    loop->loops = loops;
     loop->sleeps_until_ms = UINT64_MAX;
     if (uv_loop_init(&loop->uv) != 0)
         return problem_set(problem, ERROR_SYSTEM,
@@ -221,10 +203,9 @@ int loops_open(uv_loop_t *main, uint32_t more, struct loops **out, struct proble
     if (loops == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory");
     loops->main = main;
-    open_mutex(&loops->gate);
     pthread_mutex_init(&loops->choice, NULL);
     for (; loops->more < more; loops->more++) {
-        const int error = open_loop(loops, &loops->loops[loops->more], problem);
+        const int error = open_loop(&loops->loops[loops->more], problem);
         if (error < 0) {
             loops_close(loops);
             return error;
@@ -260,6 +241,5 @@ void loops_close(struct loops *loops)
         return;
     loops_stop(loops);
     pthread_mutex_destroy(&loops->choice);
-    pthread_mutex_destroy(&loops->gate);
     free(loops);
 }

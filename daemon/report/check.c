@@ -467,8 +467,9 @@ static void print_ring(const struct memory_ring *ring, FILE *out)
         fprintf(out, "  input ring       %s, %.3g ms\n", bytes, ring->ms);
 }
 
-/* Prints what the stream takes and adds it to `all`. */
-static void print_memory(const struct config *config, uint32_t stream,
+/* Prints what the stream takes and adds it to `all`. False: its ring does not fit, and the start
+ * would fail. */
+static bool print_memory(const struct config *config, uint32_t stream,
                          const struct check_plan *plan, struct memory_figure *all, FILE *out)
 {
     const struct memory_plan planned = check_memory_plan(plan);
@@ -485,6 +486,7 @@ static void print_memory(const struct config *config, uint32_t stream,
     memory_print(&own, out);
     fputc('\n', out);
     print_ring(&ring, out);
+    return ring.fits;
 }
 
 static void print_all_memory(const struct memory_figure *memory, FILE *out)
@@ -564,7 +566,13 @@ int check_print(const struct config *config, FILE *out, struct config_errors *er
         print_excitation(stream, out);
         print_latency(stream, &plans[s], out);
         fprintf(out, "  loss             %s\n", loss_sentence(config, stream));
-        print_memory(config, s, &plans[s], &memory, out);
+        if (!print_memory(config, s, &plans[s], &memory, out)) {
+            problem_set(&problem, ERROR_FULL,
+                        "the input memory has no room for its ring beside those before it; raise "
+                        "`input memory` in [device], or give each stream a `buffer`");
+            report(config, stream, &problem, errors);
+            all = false;
+        }
         for (uint32_t i = 0; i < config->sink_count; i++)
             if (config->sinks[i].stream == s)
                 print_sink(config, &config->sinks[i], out);

@@ -77,6 +77,20 @@ class Memory(unittest.TestCase):
         self.compare("rings", f"[stream r]\nsource = rtp\naddress = 127.0.0.1:{c.free_port()}\nrate = 2 MHz\n"
                      "channels = 16\nformat = s32be\nblock = 1024\nfilter = short\n")
 
+    def test_a_ring_without_room_is_an_error(self):
+        """Rings give way; --check refuses a configuration whose last ring cannot give way any further, as the start does."""
+        path = os.path.join(self.folder, "full.conf")
+        streams = "".join(f"[stream s{i}]\nsource = udp\naddress = 127.0.0.1:{c.free_port()}\nrate = 1 MHz\nchannels = 4\n"
+                          "format = f32le\nfilter = f\n" for i in range(3))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"[device]\ndevice = {c.DEVICE}\ninput memory = 4 MiB\n{streams}"
+                       "[filter f]\ntype = lowpass\nhigh = 100 kHz\ntaps = 8191\n")
+        for arguments in ["--check"], []:
+            done = subprocess.run([os.path.join(c.BUILD, "convolvd"), *arguments, path], capture_output=True, text=True,
+                                  check=False, timeout=60)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("raise `input memory`", done.stderr.splitlines()[-1])
+
     @unittest.skipUnless(LONG, "in check-long")
     def test_long_filters(self):
         """Spectra of long filters, with the taps that they are made from."""
