@@ -27,6 +27,7 @@ from cluster_world import GATEWAY, RATE, WORKER
 SECONDS = float(os.environ.get("CONVOLVD_TEST_FAULT_SECONDS", "60"))
 SEED = int(os.environ.get("CONVOLVD_TEST_FAULT_SEED", "1")) or random.SystemRandom().randrange(1, 1 << 31)
 STANDSTILL_S = 20  # the longest between two records; an election takes 4 to 9 s, and a fault may fall into it
+SETTLE_S = 20  # from the end of a fault of one server to the next one: their logs have leaders again
 
 
 class Random(cluster_hosts.Hosts):
@@ -101,7 +102,7 @@ class Random(cluster_hosts.Hosts):
             back()
             self.faulty.discard(name)
             if name in SERVERS:
-                self.healed = time.monotonic() + 8
+                self.healed = time.monotonic() + SETTLE_S
 
     def disturb(self):
         began = now = time.monotonic()
