@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 # parallel: yes
+# long: also, many more rounds of random packets and batches
 # takes: 1 s CPU in 2 s
+# takes-long: 5 s CPU in 10 s
 """Analyses of a running daemon: samples in over UDP, events out as JSON lines and as a table. The events
 are those of a reference by frame number, the same to the last bit whatever the packets and batches
 are; the ledgers add up at every look, also while frames and events are dropped."""
@@ -19,6 +21,7 @@ RATE = 100000
 CHANNELS = 2
 INTERVAL = 1000
 FRAMES = 40000
+ROUNDS = 40 if os.environ.get("CONVOLVD_TEST_LONG") else 2
 
 
 def config(folder, port, batch=4, more="", buffer=""):
@@ -62,9 +65,13 @@ class Analysis(unittest.TestCase):
 
     @staticmethod
     def send_from(sock, port, x, packet):
-        for at in range(0, len(x), packet):
-            sock.sendto(x[at:at + packet].tobytes(), ("127.0.0.1", port))
-            if at // packet % 16 == 15:
+        """In packets of so many frames, or of random lengths from a generator."""
+        at = count = 0
+        while at < len(x):
+            frames = packet if isinstance(packet, int) else int(packet.integers(1, 351))
+            sock.sendto(x[at:at + frames].tobytes(), ("127.0.0.1", port))
+            at, count = at + frames, count + 1
+            if count % 16 == 0:
                 time.sleep(0.002)
 
     def send(self, port, x, packet):
@@ -101,9 +108,12 @@ class Analysis(unittest.TestCase):
                 self.assertEqual(said[field], total)
 
     def run_daemon(self, packet, batch):
-        """Events of one run, those of the table, and what followers saw."""
+        """Events of one run, those of the table, and what followers saw. Hits lie in self.hits."""
         folder, port, x = self.folder(), c.free_port(), signal()
-        with c.Daemon(folder, config(folder, port, batch)) as daemon:
+        bursts = ("[analysis bursts]\ntype = hits\nstream = s\nthreshold = 0.7 V\nhdt = 20 frames\nmax duration = 5 ms\n"
+                  "pre-trigger = 30 frames\nmax record = 200 frames\npicker = aic\nspectrum = 256 frames\nnoise interval = 400 frames\n"
+                  f"[sink hits]\ntype = jsonl\nanalysis = bursts\nsamples = yes\npath = {folder}/hits.jsonl\n")
+        with c.Daemon(folder, config(folder, port, batch, bursts)) as daemon:
             self.send(port, x, packet)
             path = os.path.join(folder, "out.jsonl")
             c.wait_for(lambda: len(read_lines(path)) > CHANNELS * FRAMES // INTERVAL, "the events of all intervals")
@@ -114,6 +124,7 @@ class Analysis(unittest.TestCase):
             self.check_totals(totals, kept)
             daemon.stop()
         lines = read_lines(path)
+        self.hits = [hit for hit in without_times(read_lines(os.path.join(folder, "hits.jsonl"))) if hit["frame"] < FRAMES - INTERVAL]
         with open(os.path.join(folder, "out.csv"), encoding="utf-8") as file:
             table = file.read().splitlines()
         return lines, table, kept
@@ -139,10 +150,17 @@ class Analysis(unittest.TestCase):
         self.assertEqual(without_times(kept)[:len(events)], without_times(events))
 
     def test_packets_and_batches_change_no_bit(self):
+        """Of one plan, at random: the same events to the last bit. The seed is in the message."""
+        seed = int.from_bytes(os.urandom(4), "little")
+        random = np.random.default_rng(seed)
         first = without_times(self.run_daemon(packet=256, batch=1)[0])[:CHANNELS * FRAMES // INTERVAL]
-        for packet, batch in ((37, 8), (350, 3)):
-            again = without_times(self.run_daemon(packet, batch)[0])[:CHANNELS * FRAMES // INTERVAL]
-            self.assertEqual(first, again, f"packets of {packet}, batches of {batch}")
+        first_hits = self.hits
+        self.assertGreater(len(first_hits), 20)
+        for _ in range(ROUNDS):
+            batch = int(random.integers(1, 17))
+            again = without_times(self.run_daemon(random, batch)[0])[:CHANNELS * FRAMES // INTERVAL]
+            self.assertEqual(first, again, f"seed {seed}: random packets, batches of {batch}")
+            self.assertEqual(first_hits, self.hits, f"seed {seed}: random packets, batches of {batch}")
 
     def test_limits_and_marks(self):
         folder, port = self.folder(), c.free_port()
