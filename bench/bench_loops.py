@@ -1,0 +1,173 @@
+#!/usr/bin/python3
+"""Several event loops: what one daemon carries with `loops` = 1, 2, 4 …, in streams of 16 channels of L16 over
+loopback UDP, each with a sender and a receiver of its own (bench/bench_loopback.c), beside one bare echo of GRO
+batches (bench/echo_bare.c --trains) in the same run.
+
+A rate is sustained when every stream loses less than 1e-4 of its frames, and 90 % of its packets come within eight
+blocks and 20 ms. Senders and receivers take two cores a stream beside the daemon's two a loop, so what a machine of C
+cores shows ends where C is used up.
+"""
+import argparse
+import csv
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+BUILD = os.environ.get("CONVOLVD_BUILD", "build/gcc")
+CHANNELS, TAPS, BLOCK = 16, 4095, 4096
+LOSS_LIMIT, BEHIND_BLOCKS, BEHIND_S, SENDER_SLACK = 1e-4, 8, 0.020, 1.02
+STEP = 2 ** 0.25
+
+CONFIG = """
+[daemon]
+status on exit = no
+
+[device]
+device = {device}
+loops = {loops}
+input memory = 4 GiB
+
+[filter bench]
+type = file
+path = {taps}
+delay = 2047 frames
+"""
+STREAM = """
+[stream s{i}]
+source = rtp
+address = 127.0.0.1:{port_in}
+format = s16be
+channels = 16
+rate = {rate:.0f} Hz
+block = 4096 frames
+filter = bench
+tail = no
+
+[sink o{i}]
+type = rtp
+stream = s{i}
+format = s16be
+address = 127.0.0.1:{port_out}
+"""
+
+
+def ports(first, i):
+    return first + 2 * i, first + 2 * i + 1
+
+
+def wait_for(log, word, process):
+    for _ in range(2400):
+        with open(log, encoding="utf-8") as file:
+            text = file.read()
+        if word in text:
+            return
+        if process.poll() is not None:
+            break
+        time.sleep(0.025)
+    raise RuntimeError(f"it did not start:\n{text}")
+
+
+class Bench:
+    def __init__(self, folder, options):
+        self.folder, self.options, self.first = folder, options, 20000
+        self.taps = os.path.join(folder, "taps.npy")
+        n = np.arange(TAPS) - (TAPS - 1) / 2
+        np.save(self.taps, np.sinc(n / 4) / 4 * np.hamming(TAPS))
+
+    def start(self, loops, streams, rate):
+        """The daemon; the echo when `loops` is 0."""
+        self.first = 20000 + (self.first - 20000 + 2 * streams) % 8000
+        log = os.path.join(self.folder, "log")
+        with open(log, "w", encoding="utf-8") as out:
+            if loops == 0:
+                port_in, port_out = ports(self.first, 0)
+                process = subprocess.Popen([f"{BUILD}/bench/echo_bare", str(port_in), str(port_out), "--trains"], stdout=out,
+                                           stderr=out)
+            else:
+                path = os.path.join(self.folder, "bench.conf")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(CONFIG.format(device=self.options.device, loops=loops, taps=self.taps))
+                    for i in range(streams):
+                        port_in, port_out = ports(self.first, i)
+                        file.write(STREAM.format(i=i, port_in=port_in, port_out=port_out, rate=rate))
+                process = subprocess.Popen([f"{BUILD}/convolvd", path], stdout=out, stderr=out,
+                                           env=dict(os.environ, RUNTIME_DIRECTORY=self.folder, STATE_DIRECTORY=self.folder))
+        wait_for(log, "ready", process)
+        return process
+
+    def trial(self, loops, streams, rate):
+        """Whether all streams keep up at `rate` each."""
+        frames = max(8, int(rate * self.options.seconds) // BLOCK) * BLOCK
+        process = self.start(loops, streams, rate)
+        try:
+            senders = []
+            for i in range(streams):
+                port_in, port_out = ports(self.first, i)
+                senders.append(subprocess.Popen(
+                    [f"{BUILD}/bench/bench_loopback", "--to", str(port_in), "--listen", str(port_out), "--format", "L16",
+                     "--channels", str(CHANNELS), "--rate", str(rate), "--frames", str(frames)], stdout=subprocess.PIPE))
+            told = [json.loads(sender.communicate(timeout=120)[0]) for sender in senders]
+        finally:
+            process.terminate()
+            process.wait(30)
+        allowed_us = (BEHIND_BLOCKS * BLOCK / rate + BEHIND_S) * 1e6
+        return all(max(frames - t["received"], t["lost"]) < LOSS_LIMIT * frames and t["p90_us"] < allowed_us and
+                   t["sent_s"] < t["asked_s"] * SENDER_SLACK + 0.02 for t in told)
+
+    def sustained(self, loops, streams, rate):
+        """The highest rate of a stream, searched from `rate` on."""
+        good = 0
+        while rate < 64e6 and (self.trial(loops, streams, rate) or self.trial(loops, streams, rate)):
+            good, rate = rate, rate * 2
+        if good == 0:
+            while rate > 1e4 and not self.trial(loops, streams, rate):
+                rate /= 2
+            good = rate
+        while self.trial(loops, streams, good * STEP) or self.trial(loops, streams, good * STEP):
+            good *= STEP
+        return good
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--loops", default="1,2,4")
+    parser.add_argument("--streams", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=0.5, help="of a trial")
+    parser.add_argument("--rate", type=float, default=1e6, help="Hz of a stream, where the search begins")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--csv")
+    options = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(folder, options)
+        totals = {}
+        for number in range(options.rounds):
+            echo = CHANNELS * bench.sustained(0, 1, 4 * options.rate) / 1e6
+            totals.setdefault(0, []).append(echo)
+            print(f"round {number + 1}: echo of one stream {echo:.0f} Msamples/s", flush=True)
+            for loops in map(int, options.loops.split(",")):
+                rate = bench.sustained(loops, options.streams, options.rate)
+                totals.setdefault(loops, []).append(CHANNELS * options.streams * rate / 1e6)
+                print(f"round {number + 1}: loops = {loops}: {options.streams} streams of {CHANNELS} channels, "
+                      f"{totals[loops][-1]:.0f} Msamples/s, {totals[loops][-1] / echo:.2f} of the echo", flush=True)
+    echo = statistics.median(totals.pop(0))
+    for loops, values in totals.items():
+        rows.append(["loops", f"loops={loops} streams={options.streams} L16 16ch 4095taps", statistics.median(values), echo,
+                     statistics.median(values) / echo, "", "Msamples/s"])
+    if options.csv:
+        with open(options.csv, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["what", "shape", "ours", "peer", "ratio", "bar", "unit"])
+            writer.writerows(rows)
+    print(f"again: {' '.join(sys.argv)}")
+
+
+if __name__ == "__main__":
+    main()
