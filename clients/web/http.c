@@ -234,9 +234,9 @@ static void get_file(struct http_exchange *exchange)
     }
     response->status = strcmp(request->if_none_match, file->etag) == 0 ? 304 : 200;
     response->type = file->type;
-    response->etag = file->etag;
+    /* Copies: SIGHUP may replace the files before all of it is sent. */
+    memcpy(response->etag, file->etag, sizeof response->etag);
     if (response->status == 200) {
-        /* A copy: SIGHUP may replace the files before all of it is sent. */
         response->owned = malloc(file->size + 1);
         if (response->owned == NULL) {
             http_refuse(exchange, 503, "memory", "out of memory");

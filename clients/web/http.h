@@ -46,7 +46,7 @@ struct http_request {
 struct http_response {
     unsigned status; /* 0: not answered yet */
     const char *type;
-    const char *etag;     /* NULL: none, and nothing may keep it */
+    char etag[36];        /* "": none, and nothing may keep it */
     char set_cookie[192]; /* "": none */
     const void *bytes;    /* of `owned`, or of something that lives as long as the process */
     size_t size;

@@ -189,10 +189,10 @@ static bool write_head(struct connection *connection)
     bool good =
         lws_add_http_header_status(wsi, response->status, &at, end) == 0 &&
         add(wsi, "content-type:", response->type, &at, end) &&
-        add(wsi, "cache-control:", response->etag != NULL ? "no-cache" : "no-store", &at, end);
+        add(wsi, "cache-control:", response->etag[0] != '\0' ? "no-cache" : "no-store", &at, end);
     for (size_t i = 0; i < sizeof fixed_headers / sizeof *fixed_headers; i++)
         good = good && add(wsi, fixed_headers[i].name, fixed_headers[i].value, &at, end);
-    if (response->etag != NULL)
+    if (response->etag[0] != '\0')
         good = good && add(wsi, "etag:", response->etag, &at, end);
     if (response->set_cookie[0] != '\0')
         good = good && add(wsi, "set-cookie:", response->set_cookie, &at, end);

@@ -13,6 +13,7 @@
 
 struct coupling {
     uint32_t pulser;          /* channel, counted from 1 */
+    uint32_t zero;            /* in place of padding: equal couplings are equal byte by byte */
     double peak_db;           /* what the receiver heard */
     double delay_us;          /* its arrival after the pulser's */
     double mean_db;           /* of all answers of this pair so far */

@@ -347,7 +347,7 @@ int replay_arm(struct source *s, struct problem *problem)
  * together has the same times in each. */
 static void start_clock(struct source *s)
 {
-    struct replay_clock own, *clock = s->replays != NULL ? s->replays : &own;
+    struct replay_clock own = {0}, *clock = s->replays != NULL ? s->replays : &own;
     if (s->replays == NULL || clock->loop_ms != uv_now(s->loop))
         *clock = (struct replay_clock){
             .loop_ms = uv_now(s->loop),

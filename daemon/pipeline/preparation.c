@@ -108,7 +108,7 @@ const char *preparation_why(const struct preparation *preparation)
 static void close_later(struct closing *closing)
 {
     struct preparation *preparation =
-        (struct preparation *)((char *)closing - offsetof(struct preparation, closing));
+        (void *)((char *)closing - offsetof(struct preparation, closing));
     close_parts(preparation);
     free(preparation);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# parallel: yes
+# parallel: no, a callback that waits for a processor misses its period, and is played again
 # takes: 29 s CPU in 52 s
 # timeout: 300
 # sanitizers: no, a convolver with a sanitizer in it is too slow for half a period

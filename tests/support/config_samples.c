@@ -86,6 +86,14 @@ char *sample_messages(const struct config_errors *errors)
     return text;
 }
 
+bool sample_says(const struct config_errors *errors, const char *words)
+{
+    char *text = sample_messages(errors);
+    const bool says = strstr(text, words) != NULL;
+    free(text);
+    return says;
+}
+
 /* ---- the smallest valid configuration ---------------------------------------------------------
  */
 

@@ -22,6 +22,9 @@ bool sample_message(const struct config_errors *errors, unsigned line, bool warn
 /* All messages, for a failing test; free with free(). */
 char *sample_messages(const struct config_errors *errors);
 
+/* Whether some message holds `words`. */
+bool sample_says(const struct config_errors *errors, const char *words);
+
 /*
  * Writes into `text` a configuration in which `key` of a section of type `type` (an index, as
  * schema_type_name) is set to `value` in the returned line; everything else is valid. NULL value:

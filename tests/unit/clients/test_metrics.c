@@ -54,13 +54,15 @@ static void each_form(void **state)
         {"{\"state\": \"running\"}", "convolvd_state{state=\"stopping\"} 0"},
         {"{\"osc\": {\"packets\": 9007199254740993}}",
          "convolvd_osc_packets_total 9007199254740993"},
-        {"{\"devices\": [{\"index\": 0, \"state\": \"given up\"}]}",
-         "convolvd_device_state{device=\"0\",state=\"given up\"} 1"},
+        {"{\"devices\": [{\"index\": 0, \"engine\": 3, \"loop\": 2, \"state\": \"given up\"}]}",
+         "convolvd_device_state{device=\"0\",engine=\"3\",loop=\"2\",state=\"given up\"} 1"},
         {"{\"devices\": [{\"index\": 1, \"losses\": {\"wrong result\": 2}}]}",
-         "convolvd_device_losses_total{device=\"1\",cause=\"wrong result\"} 2"},
+         "convolvd_device_losses_total{device=\"1\",engine=\"\",loop=\"\",cause=\"wrong result\"} "
+         "2"},
         {"{\"devices\": [{\"index\": 0, \"name\": \"a \\\"b\\\" \\\\ c\\nd\", \"platform\": "
          "\"p\"}]}",
-         "convolvd_device_info{device=\"0\",name=\"a \\\"b\\\" \\\\ c\\nd\",platform=\"p\","
+         "convolvd_device_info{device=\"0\",engine=\"\",loop=\"\",name=\"a \\\"b\\\" \\\\ "
+         "c\\nd\",platform=\"p\","
          "driver=\"\"} 1"},
         {"{\"streams\": [{\"name\": \"s\", \"rate_ppm\": -2.5}]}",
          "convolvd_stream_rate_deviation_ratio{stream=\"s\"} -2.5e-06"},

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "clients/web/guard.h"
+#include "clients/web/http.h"
 #include "clients/web/page_files.h"
 #include "tests/support/scratch.h"
 
@@ -160,6 +161,30 @@ static void files(void **state)
     page_files_close(files);
 }
 
+/* SIGHUP may replace the files between a request's answer and the time its head is sent. */
+static void an_answer_outlives_its_file(void **state)
+{
+    struct problem problem;
+    struct web web = {0};
+    (void)state;
+    scratch_clear();
+    scratch_write("index.html", "<!doctype html>");
+    assert_int_equal(
+        page_files_open(scratch_folder(), scratch_path("nowhere"), &web.files, &problem), 0);
+    struct page_file before = *page_files_find(web.files, "/");
+    struct http_exchange exchange = {.web = &web, .request = {.method = HTTP_GET, .path = "/"}};
+    http_answer(&exchange);
+    memset((char *)page_files_find(web.files, "/")->etag, 'x', sizeof before.etag - 1);
+    page_files_close(web.files);
+    assert_int_equal(exchange.response.status, 200);
+    assert_string_equal(exchange.response.type, "text/html; charset=utf-8");
+    assert_string_equal(exchange.response.etag, before.etag);
+    assert_int_equal(exchange.response.size, strlen("<!doctype html>"));
+    assert_memory_equal(exchange.response.bytes, "<!doctype html>", exchange.response.size);
+    exchange.web = NULL;
+    http_forget(&exchange);
+}
+
 static void no_folder(void **state)
 {
     struct problem problem;
@@ -174,8 +199,12 @@ static void no_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hosts), cmocka_unit_test(origins),   cmocka_unit_test(loopback),
-        cmocka_unit_test(files), cmocka_unit_test(no_folder),
+        cmocka_unit_test(hosts),
+        cmocka_unit_test(origins),
+        cmocka_unit_test(loopback),
+        cmocka_unit_test(files),
+        cmocka_unit_test(an_answer_outlives_its_file),
+        cmocka_unit_test(no_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

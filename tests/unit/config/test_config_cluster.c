@@ -101,7 +101,7 @@ static void test_a_spool_outlasts_an_election(void **state)
                  table[i].keys);
         const bool good = sample_load(text, &config, &errors) == 0;
         if (good != table[i].good ||
-            (!good && strstr(sample_messages(&errors), "write at least spool = 15 s") == NULL))
+            (!good && !sample_says(&errors, "write at least spool = 15 s")))
             fail_msg("row %zu: %s", i, good ? "is taken" : sample_messages(&errors));
         config_errors_free(&errors);
         config_free(config);
