@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The first member of what its owner makes of it. */
+/* A member of what is to be closed; `close` knows of what. */
 struct closing {
     struct closing *next;
     void (*close)(struct closing *closing); /* its thread: closes and frees it */

@@ -186,11 +186,11 @@ uint32_t pipelines_count(const struct pipelines *pipelines, enum pipelines_which
 double pipelines_load(const struct pipelines *pipelines)
 {
     const int64_t now_ns = clock_monotonic_ns();
-    double loads[DEVICES_USED_MAX] = {0}, most = 0;
+    double loads[PLACEMENTS_MAX] = {0}, most = 0;
     struct pipeline *pipeline;
     for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_ALL, &at)) != NULL;) {
         const struct placement *placement = pipeline->placement;
-        if (pipeline->stream == NULL || placement == NULL || placement->number >= DEVICES_USED_MAX)
+        if (pipeline->stream == NULL || placement == NULL)
             continue;
         double *load = &loads[placement->number];
         *load += stream_load(pipeline->stream, now_ns);
