@@ -40,7 +40,7 @@ struct group {
     bool open;
     struct analysis_event first; /* of the first hit; points to nothing */
     double peak_db;              /* of it */
-    uint32_t flags;              /* of any */
+    uint32_t flags;              /* of any; NO_PARAMETER: of the first */
     uint32_t count;
     struct member members[SOURCE_HITS_MAX];
 };
@@ -190,7 +190,10 @@ static void add_member(struct analysis *a, const struct analysis_event *event,
 static void open_group(struct analysis *a, const struct analysis_event *event,
                        const struct hit *hit)
 {
-    a->group = (struct group){.open = true, .first = event_head(event), .peak_db = hit->peak_db};
+    a->group = (struct group){.open = true,
+                              .first = event_head(event),
+                              .peak_db = hit->peak_db,
+                              .flags = event->flags & ANALYSIS_NO_PARAMETER};
     add_member(a, event, hit);
 }
 

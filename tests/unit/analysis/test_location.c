@@ -50,6 +50,7 @@ struct sound {
     uint64_t epoch, frame, number;
     uint32_t channel;
     double pick, load;
+    uint32_t flags;
 };
 
 static void put_hit(struct analysis_world *world, const struct sound *sound)
@@ -66,6 +67,7 @@ static void put_hit(struct analysis_world *world, const struct sound *sound)
         .capture_ns = 1000 * (int64_t)sound->frame,
         .delay_frames = 100,
         .arrival_ns = 1000 * ((int64_t)sound->frame - 100),
+        .flags = sound->flags,
         .parameters = {sound->load},
         .parameter_count = 1,
         .body = &hit,
@@ -435,6 +437,30 @@ static void test_load_history(void **state)
     }
 }
 
+/* The values of a source are those of its first hit, and so is that they are not known. */
+static void test_a_parameter_that_is_not_known(void **state)
+{
+    (void)state;
+    for (uint32_t without = 0; without < 4; without++) {
+        struct analysis_world world;
+        open_location(&world, 4, (const char *[]){PLATE, NULL});
+        for (uint32_t c = 0; c < 4; c++)
+            put_hit(&world, &(struct sound){.number = c + 1,
+                                            .frame = 500 + c,
+                                            .channel = c,
+                                            .load = c == without ? NAN : 7,
+                                            .flags = c == without ? ANALYSIS_NO_PARAMETER : 0});
+        analysis_world_restore(&world);
+        world.ops->advance(world.analysis, 0, UINT64_MAX);
+        assert_int_equal(world.count, 1);
+        const struct analysis_event *event = &world.events[0].event;
+        assert_int_equal(event->flags & ANALYSIS_NO_PARAMETER,
+                         without == 0 ? ANALYSIS_NO_PARAMETER : 0);
+        assert_true(isnan(event->parameters[0]) == (without == 0));
+        analysis_world_close(&world);
+    }
+}
+
 static void test_marks_of_a_source(void **state)
 {
     (void)state;
@@ -531,6 +557,7 @@ int main(void)
         cmocka_unit_test(test_told_when_no_hit_can_follow),
         cmocka_unit_test(test_clusters),
         cmocka_unit_test(test_load_history),
+        cmocka_unit_test(test_a_parameter_that_is_not_known),
         cmocka_unit_test(test_marks_of_a_source),
         cmocka_unit_test(test_check),
         cmocka_unit_test(test_describe),
