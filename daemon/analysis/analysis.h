@@ -207,6 +207,11 @@ struct analysis_ops {
     /* What the analysis whose events it takes has said through `advance`: so a source is told of
      * when its last hit may have come, not when the next one does. With of_events. */
     void (*advance)(struct analysis *analysis, uint64_t epoch, uint64_t frame);
+    /* The first live frame of a run, and when it was: a head without number, body and samples. It
+     * comes before the events that the run leads to; those of the epoch's first run come before all
+     * of its events. Where a queue is full it may be missing. With of_events; NULL: it is of no
+     * interest. */
+    void (*live)(struct analysis *analysis, const struct analysis_event *head);
     /* Somebody has noted something, at a frame as the events are numbered. It comes before or
      * behind events of frames near it. With of_events; NULL: it is of no interest. */
     void (*mark)(struct analysis *analysis, uint64_t epoch, uint64_t frame, const char *text);

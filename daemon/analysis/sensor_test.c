@@ -62,8 +62,9 @@ struct analysis {
     struct announced *marks; /* [channels + 1], the last one of any channel */
     bool open;
     struct analysis_event pulse; /* points to nothing */
-    bool follows;                /* an event of this epoch came, so that shots can be dated: */
-    struct analysis_event head;  /* the latest one */
+    bool follows;                /* an epoch has begun, with shots: */
+    struct analysis_event head;  /* its latest event, before it its first live frame */
+    struct analysis_event date;  /* the latest frame of it whose time is known */
     uint64_t shot;               /* the next one */
     struct analysis_ledger ledger;
 };
@@ -186,12 +187,15 @@ static void shoot(struct analysis *a)
     const double at = shot_at(a, a->shot);
     const uint64_t frame = (uint64_t)fmax(nearbyint(at), 0);
     struct analysis_event pulse = a->head;
-    const double frames = (double)frame - (double)pulse.frame;
+    const double frames = (double)frame - (double)a->date.frame;
     const int64_t later_ns = (int64_t)llround(frames * 1e9 / a->options->stream.rate_hz);
     pulse.frame = frame;
-    pulse.capture_ns += later_ns;
-    pulse.arrival_ns += later_ns;
-    pulse.flags = pulse.causes = 0;
+    pulse.capture_ns = a->date.capture_ns + later_ns;
+    pulse.arrival_ns = a->date.arrival_ns + later_ns;
+    pulse.clock = a->date.clock;
+    pulse.clock_error_ns = a->date.clock_error_ns;
+    pulse.flags &= ANALYSIS_NO_PARAMETER;
+    pulse.causes = 0;
     pulse.channel = pulser_of(a, a->shot);
     close_pulse(a);
     begin_pulse(a, &pulse);
@@ -217,20 +221,32 @@ static void shoot_until(struct analysis *a, uint64_t frame)
         shoot(a);
 }
 
-/* Before an event is looked at. The first one of an epoch says when the epoch was; with it begin
- * the shots, those before it being over. */
+/* Before an event is looked at, and at the first live frame of an epoch. What comes first says when
+ * the epoch was; with it begin the shots, those before it being over. */
 static void follow(struct analysis *a, const struct analysis_event *event)
 {
     const double period = a->options->stream.excitation_period_frames;
     if (!has_shots(a))
         return;
-    if (!a->follows || a->head.epoch != event->epoch) {
+    const bool begins = !a->follows || a->head.epoch != event->epoch;
+    if (begins) {
         const double since = (double)event->frame - (double)a->own->max_dt_frames - shot_at(a, 0);
-        a->shot = since > 0 && period > 0 ? (uint64_t)ceil(since / period) : 0;
+        a->shot = since <= 0 ? 0 : period > 0 ? (uint64_t)ceil(since / period) : 1;
     }
     a->follows = true;
     a->head = event_head(event);
+    if (begins || event->frame > a->date.frame)
+        a->date = a->head;
     shoot_until(a, event->frame);
+}
+
+static void sensor_test_live(struct analysis *a, const struct analysis_event *head)
+{
+    if (a->open && head->epoch != a->pulse.epoch)
+        close_pulse(a);
+    if (!a->follows || a->head.epoch != head->epoch)
+        follow(a, head);
+    a->date = *head;
 }
 
 /* ---- hits -------------------------------------------------------------------------------- */
@@ -288,7 +304,7 @@ static void sensor_test_advance(struct analysis *a, uint64_t epoch, uint64_t fra
 
 /* ---- state and life ---------------------------------------------------------------------- */
 
-enum { STATE_VERSION = 2 };
+enum { STATE_VERSION = 3 };
 
 static bool sensor_test_walk(struct analysis *a, struct codec *codec)
 {
@@ -302,7 +318,8 @@ static bool sensor_test_walk(struct analysis *a, struct codec *codec)
         return false;
     codec_bool(codec, &a->follows);
     codec_u64(codec, &a->shot);
-    if (!event_head_walk(&a->head, codec) || (a->follows && shot_is_due(a, a->head.frame)))
+    if (!event_head_walk(&a->date, codec) || !event_head_walk(&a->head, codec) ||
+        (a->follows && shot_is_due(a, a->head.frame)))
         return false;
     for (uint32_t c = 0; c <= a->channels; c++) {
         codec_bool(codec, &a->marks[c].any);
@@ -530,6 +547,7 @@ const struct analysis_ops analysis_sensor_test = {
     .open = sensor_test_open,
     .put_event = sensor_test_put_event,
     .advance = sensor_test_advance,
+    .live = sensor_test_live,
     .mark = sensor_test_mark,
     .ledger = sensor_test_ledger,
     .walk = sensor_test_walk,

@@ -74,6 +74,17 @@ bool event_message_put_advance(struct message_ring *ring, uint64_t epoch, uint64
     return true;
 }
 
+bool event_message_put_live(struct message_ring *ring, const struct analysis_event *head)
+{
+    struct event_message *message = message_ring_reserve(ring, sizeof *message);
+    if (message == NULL)
+        return false;
+    message->kind = EVENT_MESSAGE_LIVE;
+    message->event = *head;
+    message_ring_commit(ring);
+    return true;
+}
+
 const struct event_message *event_message_peek(struct message_ring *ring)
 {
     uint64_t bytes;

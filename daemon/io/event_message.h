@@ -21,6 +21,7 @@ struct event_message {
         EVENT_MESSAGE_EVENT,
         EVENT_MESSAGE_MARK,
         EVENT_MESSAGE_ADVANCE, /* analysis_options.advance */
+        EVENT_MESSAGE_LIVE,    /* analysis_ops.live: `event` is a head */
     } kind;
     union {
         struct analysis_event event; /* its body and samples lie behind this structure */
@@ -39,6 +40,7 @@ uint64_t event_message_bytes(const struct analysis_event *event, bool samples);
 bool event_message_put(struct message_ring *ring, const struct analysis_event *event, bool samples);
 bool event_message_put_mark(struct message_ring *ring, const struct sink_mark *mark);
 bool event_message_put_advance(struct message_ring *ring, uint64_t epoch, uint64_t frame);
+bool event_message_put_live(struct message_ring *ring, const struct analysis_event *head);
 
 /* Consumer: the oldest message, NULL: none. Valid until message_ring_release. */
 const struct event_message *event_message_peek(struct message_ring *ring);

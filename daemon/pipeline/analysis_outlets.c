@@ -93,6 +93,22 @@ void analysis_outlets_advance(struct analysis_outlets *o, uint64_t epoch, uint64
             sleep_a_little();
 }
 
+bool analysis_outlets_want_live(const struct analysis_outlets *o)
+{
+    bool wanted = false;
+    for (uint32_t i = 0; i < o->reader_count; i++)
+        wanted = wanted || o->readers[i]->wants_live;
+    return wanted;
+}
+
+void analysis_outlets_live(struct analysis_outlets *o, const struct analysis_event *head)
+{
+    for (uint32_t i = 0; i < o->reader_count; i++)
+        while (o->readers[i]->wants_live && !event_inlet_live(o->readers[i], head) &&
+               may_retry(o)) {
+        }
+}
+
 void analysis_outlets_mark(struct analysis_outlets *o, const struct sink_mark *mark)
 {
     for (uint32_t i = 0; i < o->sink_count; i++)

@@ -57,6 +57,9 @@ uint64_t analysis_outlets_bytes(const struct analysis_ops *ops, const struct ana
 /* THREAD. As analysis_options.emit and advance. */
 void analysis_outlets_emit(struct analysis_outlets *outlets, const struct analysis_event *event);
 void analysis_outlets_advance(struct analysis_outlets *outlets, uint64_t epoch, uint64_t frame);
+/* THREAD. As analysis_ops.live, for those that take the events; whether one of them wants it. */
+bool analysis_outlets_want_live(const struct analysis_outlets *outlets);
+void analysis_outlets_live(struct analysis_outlets *outlets, const struct analysis_event *head);
 void analysis_outlets_mark(struct analysis_outlets *outlets, const struct sink_mark *mark);
 
 /* LOOP, the thread has ended. Closes the sinks by the deadline [monotonic], then calls `closed`. */

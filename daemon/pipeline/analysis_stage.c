@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "analysis/stamp.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "pipeline/analysis_sizes.h"
@@ -22,14 +23,19 @@ uint64_t analysis_stage_memory(const struct analysis_ops *ops,
 
 /* ---- thread: what leaves ----------------------------------------------------------------- */
 
+static void stamp_parameters(const struct analysis_stage *s, struct analysis_event *event)
+{
+    if (s->parameters != NULL)
+        parameter_track_stamp(s->parameters, event);
+    if (s->others != NULL)
+        parameter_inlet_stamp(s->others, event);
+}
+
 static void emit(void *context, const struct analysis_event *event)
 {
     struct analysis_stage *s = context;
     struct analysis_event stamped = *event;
-    if (s->parameters != NULL)
-        parameter_track_stamp(s->parameters, &stamped);
-    if (s->others != NULL)
-        parameter_inlet_stamp(s->others, &stamped);
+    stamp_parameters(s, &stamped);
     analysis_outlets_emit(&s->outlets, &stamped);
 }
 
@@ -102,12 +108,38 @@ static void await_parameters(struct analysis_stage *s, const struct analysis_run
     }
 }
 
+/* The first frame of the run that is not invalid; false: there is none. */
+static bool first_live(const struct analysis_run *run, uint64_t *frame)
+{
+    *frame = run->first_frame;
+    for (uint32_t i = 0; i < run->invalid_count && run->invalid[i].from <= *frame; i++)
+        if (run->invalid[i].until > *frame)
+            *frame = run->invalid[i].until;
+    return run->samples != NULL && *frame < run->first_frame + run->frames;
+}
+
+/* When the run was, before its events. */
+static void tell_live(struct analysis_stage *s, const struct analysis_run *run)
+{
+    uint64_t frame;
+    if (!first_live(run, &frame))
+        return;
+    const double rate = s->own.stream.rate_hz;
+    const struct stamp stamp = stamp_of(run, frame, rate);
+    struct analysis_event head = {.kind = s->ops->emits};
+    stamp_event(&stamp, rate, &head);
+    stamp_parameters(s, &head);
+    analysis_outlets_live(&s->outlets, &head);
+}
+
 static void put_run(struct analysis_stage *s, const struct analysis_run *run)
 {
     if (s->others != NULL)
         await_parameters(s, run);
     if (s->parameters != NULL)
         parameter_track_put(s->parameters, run);
+    if (analysis_outlets_want_live(&s->outlets))
+        tell_live(s, run);
     s->ops->put(s->analysis, run);
     if (s->parameters != NULL)
         parameter_track_forget(s->parameters, s->told_epoch, s->told_frame);
@@ -156,7 +188,9 @@ static bool take_events(struct analysis_stage *s)
         take_mark(s, &message->mark);
     else if (!stop && is_event)
         s->ops->put_event(s->analysis, &message->event);
-    else if (!stop && s->ops->advance != NULL)
+    else if (!stop && message->kind == EVENT_MESSAGE_LIVE)
+        s->ops->live(s->analysis, &message->event);
+    else if (!stop && message->kind == EVENT_MESSAGE_ADVANCE && s->ops->advance != NULL)
         s->ops->advance(s->analysis, message->advance.epoch, message->advance.frame);
     message_ring_release(&s->thread.ring);
     analysis_stage_publish(s, 0, 0, 0);
@@ -253,6 +287,7 @@ int analysis_stage_open(const struct analysis_stage_options *options, uint64_t b
     s->outlets.limit_count = options->limit_count;
     s->inlet.thread = &s->thread;
     s->inlet.lock = &s->lock;
+    s->inlet.wants_live = s->ops->live != NULL;
     const struct analysis_sizes sizes = analysis_sizes(s->ops, &s->own, options->queue_bytes);
     const struct sink_thread_options thread = {
         .loop = options->loop, .context = s, .run = analyse, .rung = rung, .freed = freed};

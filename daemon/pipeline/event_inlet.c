@@ -38,6 +38,13 @@ bool event_inlet_advance(struct event_inlet *inlet, uint64_t epoch, uint64_t fra
     return put;
 }
 
+bool event_inlet_live(struct event_inlet *inlet, const struct analysis_event *head)
+{
+    const bool put = event_message_put_live(&inlet->thread->ring, head);
+    sink_thread_wake(inlet->thread);
+    return put;
+}
+
 bool event_inlet_mark(struct event_inlet *inlet, const struct sink_mark *mark)
 {
     const bool put = event_message_put_mark(&inlet->thread->ring, mark);

@@ -21,6 +21,7 @@
 struct event_inlet {
     struct sink_thread *thread;
     struct count_lock *lock; /* the taker's */
+    bool wants_live;         /* immutable: whether the analysis has `live` */
     _Atomic uint64_t taken, seen, pending, queue_drops, stopped;
 };
 
@@ -32,6 +33,7 @@ void event_inlet_drop(struct event_inlet *inlet);
 bool event_inlet_can_hold(const struct event_inlet *inlet, const struct analysis_event *event);
 /* PRODUCER. False: there is no room now. */
 bool event_inlet_advance(struct event_inlet *inlet, uint64_t epoch, uint64_t frame);
+bool event_inlet_live(struct event_inlet *inlet, const struct analysis_event *head);
 bool event_inlet_mark(struct event_inlet *inlet, const struct sink_mark *mark);
 
 /* THREAD. The event taken last was put into the analysis, or dropped at a deadline. */

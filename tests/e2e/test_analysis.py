@@ -231,6 +231,26 @@ class Analysis(unittest.TestCase):
         self.assertAlmostEqual(events[0]["values"]["delay_us"], 40 / RATE * 1e6, delta=1e-6)
         self.assertEqual([line["mark"]["text"] for line in lines if "mark" in line], ["pulse 2"])
 
+    def test_shots_that_nobody_hears(self):
+        """Each shot of the excitation is a pulse from the epoch's first frame on, heard or not."""
+        folder, port = self.folder(), c.free_port()
+        text = config(folder, port).split("[analysis level]")[0] + (
+            "[analysis a]\ntype = hits\nstream = s\nthreshold = 0.5 V\nhdt = 50 frames\n"
+            "[analysis pairs]\ntype = sensor-test\nanalysis = a\nanswers within = 200 frames\npulsers = 2, 1\n"
+            f"[sink lines]\ntype = jsonl\nanalysis = pairs\npath = {folder}/out.jsonl\n")
+        text = text.replace("unit = V\n", "unit = V\nexcitation = 100 frames\nexcitation period = 1000 frames\n")
+        x = np.zeros((10000, CHANNELS), "<f4")
+        x[6140:6160, 0] = 0.6
+        with c.Daemon(folder, text) as daemon:
+            self.send(port, x, 200)
+            path = os.path.join(folder, "out.jsonl")
+            c.wait_for(lambda: len([e for e in read_lines(path) if "frame" in e]) >= 9, "the pulses")
+            daemon.stop()
+        events = [event for event in read_lines(path) if "frame" in event]
+        self.assertEqual([(e["frame"], e["values"]["pulser"], e["channel"], e["values"]["answers"]) for e in events],
+                         [(100 + 1000 * i, 2 - i % 2, 1 + i % 2, int(i >= 6 and i % 2 == 0)) for i in range(len(events))])
+        self.assertEqual([e["values"]["delay_us"] for e in events if e["values"]["delay_us"]], [40 / RATE * 1e6])
+
     def test_ledgers_add_up_under_overload(self):
         folder, port = self.folder(), c.free_port()
         more = f"[sink slow]\ntype = jsonl\nanalysis = level\npath = {folder}/slow.jsonl\nqueue = 64 KiB\n"

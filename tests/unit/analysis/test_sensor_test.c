@@ -231,6 +231,47 @@ static void test_shots_are_pulses(void **state)
     analysis_world_close(&world);
 }
 
+/* The first live frame of an epoch dates its shots, before any hit and without one. */
+static void test_shots_before_the_first_hit(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t live;  /* frame */
+        uint64_t first; /* shot that counts: its 100 frames reach the live one */
+    } cases[] = {{0, 16}, {16, 16}, {115, 16}, {116, 1016}, {1116, 2016}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct analysis_world world;
+        open_shots(&world);
+        const struct analysis_event live = {.kind = ANALYSIS_HIT,
+                                            .epoch = 3,
+                                            .frame = cases[i].live,
+                                            .capture_ns = 1000 * (int64_t)cases[i].live,
+                                            .flags = ANALYSIS_NO_PARAMETER};
+        analysis_sensor_test.live(world.analysis, &live);
+        world.ops->advance(world.analysis, 3, 2500);
+        analysis_world_restore(&world);
+        /* A later run, by whose clock frames come 1 us later. */
+        analysis_sensor_test.live(
+            world.analysis,
+            &(struct analysis_event){.epoch = 3, .frame = 2600, .capture_ns = 2601000});
+        world.ops->advance(world.analysis, 3, 3020);
+        put_hit(&world, 3, 3030, 2, 60);
+        world.ops->advance(world.analysis, 3, UINT64_MAX);
+        assert_int_equal(world.count, 2 * (1 + (3016 - cases[i].first) / 1000));
+        for (size_t k = 0; k < world.count; k++) {
+            const struct analysis_event *event = &world.events[k].event;
+            assert_int_equal(event->epoch, 3);
+            assert_int_equal(event->frame, cases[i].first + 1000 * (k / 2));
+            const bool late = event->frame > 3000;
+            assert_int_equal(event->capture_ns, 1000 * ((int64_t)event->frame + late));
+            assert_int_equal(coupling(&world, k)->answers, late && k == world.count - 1);
+            assert_int_equal(event->flags, ANALYSIS_PULSE | ANALYSIS_NO_PARAMETER);
+        }
+        near(coupling(&world, world.count - 1)->peak_db, 60);
+        analysis_world_close(&world);
+    }
+}
+
 /* Its state travels in the middle of marks and shots. */
 static void test_state_of_shots(void **state)
 {
@@ -319,6 +360,7 @@ int main(void)
         cmocka_unit_test(test_marked_pulses),
         cmocka_unit_test(test_marks_of_an_epoch_before),
         cmocka_unit_test(test_shots_are_pulses),
+        cmocka_unit_test(test_shots_before_the_first_hit),
         cmocka_unit_test(test_state_of_shots),
         cmocka_unit_test(test_state),
         cmocka_unit_test(test_check),
