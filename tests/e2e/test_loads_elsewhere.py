@@ -3,17 +3,22 @@
 # takes: 1 s CPU in 9 s
 """Values of another stream in events, matched by capture time: two live streams with their own rates and
 packets; a stream that falls silent; and two recordings, whose events do not depend on batches and on
-which of them is read faster."""
+which of them is read faster. A restart hands the values on; sources say which they lack."""
+import csv
+import glob
 import json
 import os
 import signal
 import socket
+import struct
+import threading
 import time
 import unittest
 
 import numpy as np
 
 import convolvd as c
+import test_hand_over as hand_over
 
 RATE, SLOW = 100000, 1000
 STEP_S = 1e-3
@@ -141,6 +146,100 @@ class OtherStream(unittest.TestCase):
     def folder_of(self, sources, batch):
         self.text = self.config(*sources, batch=batch)
         return self.folder
+
+
+class Restart(unittest.TestCase):
+    """A hit is open over the restart: its load, sampled before it, is known behind it."""
+
+    CHUNK, APART, FIRST = 200, 5000, 2000  # frames of `ae`: a packet, a period, and the burst in it
+    KNOWN, CUT = 2, 5  # periods: the first with a load, that of the restart
+
+    def setUp(self):
+        folder = c.temporary()
+        self.folder = folder.name
+        self.addCleanup(folder.cleanup)
+        self.ports = c.free_port(), c.free_port()
+        self.manager = hand_over.Manager(self.folder)
+        self.addCleanup(self.manager.close)
+        self.sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.addCleanup(self.sender.close)
+        self.sent, self.next, self.back = [0, 0], None, threading.Event()
+
+    def config(self):
+        def stream(name, port, rate, channels, scale, block):
+            return (f"[stream {name}]\nsource = rtp\naddress = 127.0.0.1:{port}\nrate = {rate} Hz\nchannels = {channels}\n"
+                    f"format = s16be\nfull scale = {scale}\nunit = V\nblock = {block} frames\nidle flush = 20 ms\nfilter = f\n")
+        return (f"[device]\ndevice = {c.DEVICE}\n" + stream("ae", self.ports[0], RATE, 2, 1, 256)
+                + stream("press", self.ports[1], SLOW, 1, 32768, 16)
+                + "[filter f]\ntype = identity\n[analysis hits]\ntype = hits\nstream = ae\nthreshold = 0.1 V\nhdt = 3 ms\nmax duration = 60 s\n"
+                "parameters = load 1 of press\n[analysis where]\ntype = location\nanalysis = hits\nsensors = 0, 1 m\nvelocity = 5000 m/s\n"
+                + "".join(f"[sink {name}-{kind}]\ntype = {kind}\nanalysis = {name}\npath = {self.folder}/{name}.{kind}\n"
+                          for name, kind in (("hits", "jsonl"), ("where", "jsonl"), ("where", "csv"))))
+
+    def packet(self, stream, rows):
+        head = struct.pack(">BBHII", 0x80, 96, self.sent[stream] // len(rows) % 65536, self.sent[stream], 7 + stream)
+        self.sender.sendto(head + np.asarray(rows).astype(">i2").tobytes(), ("127.0.0.1", self.ports[stream]))
+
+    def is_loud(self, frames):
+        """A burst in each period, 10 frames later at the second sensor; that of period CUT lasts until `back` is set."""
+        inside = frames[:, None] - self.FIRST - np.array([0, 10])
+        bursts = (inside >= 0) & (inside % self.APART < 400)
+        if self.back.is_set() and self.next is None:
+            self.next = self.sent[0] // self.APART + 2
+        over = self.sent[0] if self.next is None else self.next * self.APART
+        long = (inside >= self.CUT * self.APART) & (self.next is None)
+        return (bursts & ((frames < (self.CUT + 1) * self.APART) | (frames >= over))[:, None]) | long
+
+    def send(self):
+        """At the speed of the clock; each load is the number of its frame. The first periods come without."""
+        start, step = time.monotonic(), self.CHUNK * SLOW // RATE
+        while self.next is None or self.sent[0] < (self.next + 3) * self.APART:
+            if self.sent[0] > self.KNOWN * self.APART - 500:
+                self.packet(1, np.arange(self.sent[1], self.sent[1] + step)[:, None])
+            frames = np.arange(self.sent[0], self.sent[0] + self.CHUNK)
+            self.packet(0, np.where(self.is_loud(frames), (16000 * np.sin(frames))[:, None], 0))
+            self.sent = [self.sent[0] + self.CHUNK, self.sent[1] + step]
+            time.sleep(max(0, start + self.sent[0] / RATE - time.monotonic()))
+
+    def lines(self, name):
+        found = []
+        for path in sorted(glob.glob(f"{self.folder}/{name}*.jsonl"), key=lambda p: (len(p), p)):
+            with open(path, encoding="utf-8") as file:
+                found += [line for line in map(json.loads, file) if "frame" in line]
+        return found
+
+    def test_restart(self):
+        thread = threading.Thread(target=self.send)
+        with hand_over.start(self.folder, self.config(), self.manager) as daemon:
+            thread.start()
+            self.addCleanup(thread.join)
+            self.addCleanup(self.back.set)
+            c.wait_for(lambda: daemon.stream("ae")["frames_in"]["received"] > self.CUT * self.APART + self.FIRST + 500, "the long burst")
+            daemon.stop(signal.SIGUSR2)
+            c.wait_for(lambda: self.manager.state() is not None, "the state")
+        with hand_over.start(self.folder, self.config(), self.manager) as daemon:
+            self.assertFalse(daemon.said("anew"), daemon.output())
+            self.back.set()
+            thread.join()
+            c.wait_for(lambda: daemon.stream("ae")["frames_in"]["received"] >= self.sent[0], "the packets")
+            daemon.stop()
+        hits, sources = self.lines("hits"), self.lines("where")
+        periods = [*range(self.CUT + 1), *range(self.next, self.next + 3)]
+        self.assertEqual([(hit["frame"] // self.APART, hit["channel"]) for hit in hits], [(i, channel) for i in periods for channel in (1, 2)])
+        self.assertEqual([(source["frame"] // self.APART, source["number"]) for source in sources], [(i, n) for n, i in enumerate(periods, 1)])
+        self.assertGreater(hits[2 * self.CUT]["values"]["duration_us"], 50000)
+        for event in hits + sources:
+            known = event["frame"] >= self.KNOWN * self.APART
+            self.assertEqual("no-parameter" in event["flags"], not known, event)
+            self.assertEqual(event["parameters"]["load"] is not None, known, event)
+            if known:  # sent at the same time, but for what the clocks may be wrong by
+                self.assertAlmostEqual(event["parameters"]["load"], event["frame"] * SLOW / RATE, delta=100)
+        table = []
+        for path in glob.glob(f"{self.folder}/where*.csv"):
+            with open(path, encoding="utf-8") as file:
+                table += csv.DictReader(line for line in file if not line.startswith("#"))
+        self.assertEqual(sorted((int(row["number"]), "no-parameter" in row["flags"]) for row in table),
+                         [(source["number"], "no-parameter" in source["flags"]) for source in sources])
 
 
 if __name__ == "__main__":
