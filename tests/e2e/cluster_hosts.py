@@ -52,3 +52,24 @@ class Hosts(cluster_world.Cluster):
     def connect(self, name):
         for network in self.at[name].networks:
             self.at[name].plug(network)
+
+    def wait_frames(self, frames, more=0, epoch=None):
+        try:
+            return super().wait_frames(frames, more, epoch)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.report()}") from None
+
+    def report(self):
+        """What servers and daemons say when LOG does not go on."""
+        lines = []
+        for server in self.servers.all:
+            with nats_servers.Client(server.port, host=server.host) as client:
+                for kind in ("raw", "log"):
+                    lines.append(f"{server.name}: {kind}: {client.api(f'STREAM.INFO.convolvd:rig:{kind}', {}, timeout=2)}")
+        for name, daemon in self.daemons.items():
+            lines.append(f"{name}: {daemon.process.poll()}")
+            lines.extend(f"   {line}" for line in daemon.lines[-8:])
+            if daemon.process.poll() is None:
+                stream = daemon.stream("rig")
+                lines.append(f"   {stream['datagrams']} {stream['sinks']}")
+        return "\n".join(lines)

@@ -131,8 +131,10 @@ class Cluster(unittest.TestCase):
     def records(self, kind, first=1):
         with self.client() as client:
             stream = f"convolvd:{self.partition_name}:{kind}"
-            last = client.state(stream)["last_seq"]
-            return [Record(n, client.message(stream, n)) for n in range(first, last + 1)]
+            # A server that was leader until a moment ago still answers, and has not all of it.
+            last = wait_value(lambda: client.state(stream), f"the state of {stream}")["last_seq"]
+            return [Record(n, wait_value(lambda n=n: client.message(stream, n), f"message {n} of {stream}"))
+                    for n in range(first, last + 1)]
 
     def newest(self, kind="log"):
         with self.client() as client:
@@ -144,8 +146,7 @@ class Cluster(unittest.TestCase):
 
     def wait_frames(self, frames, more=0, epoch=None):
         """Until LOG has got so far; returns the newest record."""
-        start = self.newest()
-        want = frames if more == 0 else (start.next if start else 0) + more
+        want = frames if more == 0 else wait_value(self.newest, "the newest record of LOG").next + more
 
         def there():
             newest = self.newest()

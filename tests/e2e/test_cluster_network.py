@@ -74,7 +74,7 @@ class Faults(cluster_hosts.Hosts):
         self.faulty.add(name)
         since = time.time_ns()
         self.server_of(name).signal(signal.SIGSTOP)
-        self.followed("leader of three stopped", since, 20)
+        self.followed("leader of three stopped", since, 30)
         self.server_of(name).signal(signal.SIGCONT)
         self.wait_frames(0, more=RATE)
         self.hold()
@@ -86,7 +86,7 @@ class Faults(cluster_hosts.Hosts):
         self.faulty.add(name)
         since = time.time_ns()
         self.cut_off(name, (cluster_hosts.ROUTES,))
-        self.followed("leader of three parted from the others", since, 20)
+        self.followed("leader of three parted from the others", since, 30)
         self.connect(name)
         self.wait_frames(0, more=RATE)
         self.hold()
@@ -116,7 +116,7 @@ class Faults(cluster_hosts.Hosts):
         for server in self.servers.all:
             server.wait(20)
         self.wait_frames(ahead + RATE)
-        self.followed("all of three lose power, back with older state", since, 20)
+        self.followed("all of three lose power, back with older state", since, 30)
 
 
 if __name__ == "__main__":

@@ -45,12 +45,14 @@ void nats_server_open(struct nats_server *server)
     assert_true(fd >= 0);
     close(fd);
     snprintf(server->url, sizeof server->url, "nats://127.0.0.1:%d", server->port);
+    nats_server_shell(server, "touch nats.conf");
     nats_server_start(server);
 }
 
 void nats_server_start(struct nats_server *server)
 {
-    char port[16];
+    char port[16], config[80];
+    snprintf(config, sizeof config, "%s/nats.conf", server->folder);
     snprintf(port, sizeof port, "%d", server->port);
     server->pid = fork();
     assert_true(server->pid >= 0);
@@ -59,9 +61,9 @@ void nats_server_start(struct nats_server *server)
         if (freopen("/dev/null", "w", stderr) == NULL)
             _exit(126);
         execlp("nats-server", "nats-server", "-a", "127.0.0.1", "-p", port, "-js", "-sd",
-               server->folder, NULL);
+               server->folder, "-c", config, NULL);
         execl("/usr/sbin/nats-server", "nats-server", "-a", "127.0.0.1", "-p", port, "-js", "-sd",
-              server->folder, NULL);
+              server->folder, "-c", config, NULL);
         _exit(127);
     }
     for (int waited_ms = 0; waited_ms < ANSWERS_WITHIN_MS; waited_ms += 10) {
@@ -86,7 +88,7 @@ void nats_server_kill(struct nats_server *server)
 
 void nats_server_shell(const struct nats_server *server, const char *command)
 {
-    char line[512];
+    char line[2048];
     snprintf(line, sizeof line, "cd %s && %s", server->folder, command);
     assert_int_equal(system(line), 0);
 }

@@ -1,6 +1,7 @@
 /*
  * A nats-server with JetStream for one test: a process on a loopback port of its own, with its
- * store in a scratch folder. It can be killed and started again on what it has stored.
+ * store in a scratch folder. It can be killed and started again on what it has stored, with what a
+ * test has written to nats.conf there.
  */
 #ifndef CONVOLVD_TESTS_SUPPORT_NATS_SERVER_H
 #define CONVOLVD_TESTS_SUPPORT_NATS_SERVER_H

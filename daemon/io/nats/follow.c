@@ -4,6 +4,12 @@
  * connection comes back. Before it goes on, it asks what the log has, and whether the record before
  * the next one is still the one that was delivered: a log that went back is told, not read on.
  *
+ * Heartbeats are no proof that a consumer delivers. Servers place it beside any replica, which may
+ * be parted from the log's leader, or hold less than the leader believes (nats-server 2.9, after
+ * servers came back with older states). So a consumer without records is held against the leader's
+ * own figures once a second; where it keeps back what the leader has, records are fetched from the
+ * leader one by one for a while, before another consumer is tried.
+ *
  * Defines the functions of link.h that follow. Loop thread.
  */
 #include <inttypes.h>
@@ -17,7 +23,10 @@
 enum { REQUEST_BYTES = 1024, CHECKSUM_AT = 12, CHECKSUM_BYTES = 4 };
 
 static const int64_t silent_ns = 1500 * NS_PER_MS;
-static const int64_t retry_ns = 100 * NS_PER_MS; /* what a server could not do yet */
+static const int64_t idle_ns = 1 * NS_PER_SECOND;   /* without a record: the leader is asked */
+static const int64_t poll_ns = 20 * NS_PER_MS;      /* between fetches at the end of the log */
+static const int64_t fetch_ns = 30 * NS_PER_SECOND; /* then another consumer is tried */
+static const int64_t retry_ns = 100 * NS_PER_MS;    /* what a server could not do yet */
 static const int64_t heartbeat_ns = 500 * NS_PER_MS;
 
 /* ---- requests ---------------------------------------------------------------------------- */
@@ -61,8 +70,21 @@ static void ask_log(struct nats_link *link)
     }
     f->generation++;
     f->state = FOLLOW_ASKING;
+    f->probing = false;
     heard(f);
+    link_asked(link, REQUEST_FOLLOW);
     ask_api(link, "STREAM.INFO", NULL, ANSWER_INFO, "");
+}
+
+/* A consumer delivers: the server has the log, and others that keep it. */
+static void opened(struct nats_link *link)
+{
+    struct follow *f = &link->follow;
+    f->state = FOLLOW_OPEN;
+    f->probed = 0;
+    heard(f);
+    f->probe_ns = f->heard_ns + idle_ns;
+    link_served(link, REQUEST_FOLLOW);
 }
 
 /* Soon, as if it had been silent since long. */
@@ -99,7 +121,8 @@ void nats_link_follow(struct nats_link *link, uint64_t sequence)
     f->generation++;
     f->state = FOLLOW_NOTHING;
     f->next = sequence;
-    f->checksum_known = false;
+    f->checksum_known = f->barren = false;
+    link_served(link, REQUEST_FOLLOW); /* nothing is awaited any more */
     if (sequence > 0)
         ask_log(link);
     else
@@ -114,19 +137,63 @@ void follow_again(struct nats_link *link)
 
 int64_t follow_due(const struct nats_link *link)
 {
-    return link->follow.state == FOLLOW_NOTHING ? INT64_MAX : link->follow.heard_ns + silent_ns;
+    const struct follow *f = &link->follow;
+    const int64_t silent = f->heard_ns + silent_ns;
+    switch (f->state) {
+    case FOLLOW_NOTHING:
+        return INT64_MAX;
+    case FOLLOW_OPEN:
+        return !f->probing && f->probe_ns < silent ? f->probe_ns : silent;
+    case FOLLOW_FETCHING:
+        return f->poll_at_ns < silent ? f->poll_at_ns : silent;
+    default:
+        return silent;
+    }
+}
+
+static void fetch(struct nats_link *link)
+{
+    struct follow *f = &link->follow;
+    char request[64];
+    f->poll_at_ns = INT64_MAX;
+    heard(f);
+    link_asked(link, REQUEST_FOLLOW);
+    snprintf(request, sizeof request, "{\"seq\":%" PRIu64 "}", f->next);
+    ask_api(link, "STREAM.MSG.GET", NULL, ANSWER_FETCH, request);
+}
+
+/* What the leader has, beside a consumer that is open. */
+static void probe(struct nats_link *link)
+{
+    link->follow.probing = true;
+    link_asked(link, REQUEST_FOLLOW);
+    ask_api(link, "STREAM.INFO", NULL, ANSWER_PROBE, "");
 }
 
 void follow_tick(struct nats_link *link, int64_t now_ns)
 {
-    if (now_ns >= follow_due(link))
-        ask_log(link);
+    struct follow *f = &link->follow;
+    if (now_ns < follow_due(link))
+        return;
+    if (now_ns < f->heard_ns + silent_ns && f->state == FOLLOW_OPEN) {
+        probe(link);
+        return;
+    }
+    if (now_ns < f->heard_ns + silent_ns && f->state == FOLLOW_FETCHING &&
+        now_ns < f->fetch_until_ns) {
+        fetch(link);
+        return;
+    }
+    f->barren = f->state == FOLLOW_OPENING || (f->state == FOLLOW_OPEN && f->delivered == 0);
+    ask_log(link);
 }
 
 /* ---- answers ----------------------------------------------------------------------------- */
 
-static bool lapsed(struct follow *f, uint64_t first, uint64_t last, struct nats_event *event)
+static bool lapsed(struct nats_link *link, uint64_t first, uint64_t last, struct nats_event *event)
 {
+    struct follow *f = &link->follow;
+    link_served(link, REQUEST_FOLLOW);
     f->state = FOLLOW_NOTHING;
     f->generation++;
     event->kind = LINK_LAPSED;
@@ -143,6 +210,21 @@ static bool read_answer(natsMsg *message, struct nats_answer *answer)
     return bytes > 0 && nats_answer_read(natsMsg_GetData(message), (size_t)bytes, answer);
 }
 
+/* After what the log has is known, and that it goes on where the reader stands. */
+static void go_on(struct nats_link *link)
+{
+    struct follow *f = &link->follow;
+    if (!f->barren || f->last < f->next) {
+        open_consumer(link);
+        return;
+    }
+    f->barren = false;
+    f->state = FOLLOW_FETCHING;
+    f->fetch_until_ns = clock_monotonic_ns() + fetch_ns;
+    link_subscribe(link, NATS_DELIVERIES, "");
+    fetch(link);
+}
+
 static bool take_info(struct nats_link *link, natsMsg *message, struct nats_event *event)
 {
     struct follow *f = &link->follow;
@@ -151,13 +233,17 @@ static bool take_info(struct nats_link *link, natsMsg *message, struct nats_even
     if (f->state != FOLLOW_ASKING)
         return false;
     if (!read_answer(message, &answer) || answer.failed) {
+        if (answer.code == NATS_CODE_NO_STREAM)
+            link_served(link, REQUEST_FOLLOW); /* nobody has made the log yet */
         retry(f);
         return false;
     }
     if (answer.last + 1 < f->next)
-        return lapsed(f, answer.first, answer.last, event);
+        return lapsed(link, answer.first, answer.last, event);
+    f->last = answer.last;
     if (!f->checksum_known || f->next <= answer.first) {
-        open_consumer(link);
+        f->next = f->next < answer.first ? answer.first : f->next;
+        go_on(link);
         return false;
     }
     f->state = FOLLOW_VERIFYING;
@@ -191,14 +277,14 @@ static bool take_verified(struct nats_link *link, natsMsg *message, struct nats_
                        checksum != f->checksum;
     free(answer.data);
     if (!other) {
-        open_consumer(link);
+        go_on(link);
         return false;
     }
     if (answer.failed && answer.code != NATS_CODE_NO_MESSAGE) {
         retry(f);
         return false;
     }
-    return lapsed(f, 0, 0, event);
+    return lapsed(link, 0, 0, event);
 }
 
 static bool take_opened(struct nats_link *link, natsMsg *message)
@@ -209,12 +295,29 @@ static bool take_opened(struct nats_link *link, natsMsg *message)
         return false;
     if (!read_answer(message, &answer) || answer.failed) {
         f->state = FOLLOW_ASKING; /* there is no consumer to delete */
+        f->barren = true;
         retry(f);
         return false;
     }
-    f->state = FOLLOW_OPEN;
-    heard(f);
+    opened(link);
     return false;
+}
+
+/* Twice the same: the leader has records since a second that the consumer has not brought. */
+static void take_probed(struct nats_link *link, natsMsg *message)
+{
+    struct follow *f = &link->follow;
+    struct nats_answer answer;
+    if (f->state != FOLLOW_OPEN || !f->probing || !read_answer(message, &answer) || answer.failed)
+        return;
+    link_served(link, REQUEST_FOLLOW);
+    f->probing = false;
+    f->probe_ns = clock_monotonic_ns() + idle_ns;
+    if (answer.last + 1 != f->next && f->probed == f->next) {
+        f->barren = answer.last >= f->next;
+        ask_log(link);
+    }
+    f->probed = answer.last + 1 != f->next ? f->next : 0;
 }
 
 /* A message without a payload: flow control, or a heartbeat. */
@@ -235,6 +338,22 @@ static bool take_status(struct nats_link *link, natsMsg *message)
     return false;
 }
 
+/* The next record, by a consumer or fetched. */
+static bool record_came(struct nats_link *link, uint64_t sequence, const uint8_t *data,
+                        size_t bytes, struct nats_event *event)
+{
+    struct follow *f = &link->follow;
+    f->next = sequence + 1;
+    f->checksum_known = checksum_of(data, bytes, &f->checksum);
+    link->received++;
+    link->bytes_received += (uint64_t)bytes;
+    event->sequence = sequence;
+    const enum record_fault fault = record_read(data, bytes, &event->record);
+    event->kind = fault == RECORD_FAULT_NONE ? LINK_RECORD : LINK_DAMAGED;
+    snprintf(event->text, sizeof event->text, "%s", record_fault_sentence(fault));
+    return true;
+}
+
 static bool take_delivery(struct nats_link *link, natsMsg *message, struct nats_event *event)
 {
     struct follow *f = &link->follow;
@@ -242,7 +361,7 @@ static bool take_delivery(struct nats_link *link, natsMsg *message, struct nats_
     const int bytes = natsMsg_GetDataLength(message);
     const uint8_t *data = (const uint8_t *)natsMsg_GetData(message);
     if (f->state == FOLLOW_OPENING)
-        f->state = FOLLOW_OPEN; /* the answer comes behind */
+        opened(link); /* the answer comes behind */
     if (f->state != FOLLOW_OPEN)
         return false;
     heard(f);
@@ -250,19 +369,34 @@ static bool take_delivery(struct nats_link *link, natsMsg *message, struct nats_
         return take_status(link, message);
     if (!nats_place_read(natsMsg_GetReply(message), &place))
         return false;
+    f->probe_ns = f->heard_ns + idle_ns;
     if (place.delivered != f->delivered + 1 || place.sequence < f->next) {
         ask_log(link);
         return false;
     }
     f->delivered = place.delivered;
-    f->next = place.sequence + 1;
-    f->checksum_known = checksum_of(data, (size_t)bytes, &f->checksum);
-    link->received++;
-    link->bytes_received += (uint64_t)bytes;
-    event->sequence = place.sequence;
-    const enum record_fault fault = record_read(data, (size_t)bytes, &event->record);
-    event->kind = fault == RECORD_FAULT_NONE ? LINK_RECORD : LINK_DAMAGED;
-    snprintf(event->text, sizeof event->text, "%s", record_fault_sentence(fault));
+    return record_came(link, place.sequence, data, (size_t)bytes, event);
+}
+
+static bool take_fetched(struct nats_link *link, natsMsg *message, struct nats_event *event)
+{
+    struct follow *f = &link->follow;
+    struct nats_answer answer;
+    if (f->state != FOLLOW_FETCHING || !read_answer(message, &answer))
+        return false;
+    heard(f);
+    if (answer.failed || answer.data == NULL || answer.sequence != f->next) {
+        free(answer.data);
+        f->poll_at_ns = f->heard_ns + poll_ns;
+        return false;
+    }
+    link_served(link, REQUEST_FOLLOW);
+    link->current_data = answer.data;
+    (void)record_came(link, answer.sequence, answer.data, answer.bytes, event);
+    if (f->heard_ns < f->fetch_until_ns)
+        fetch(link);
+    else
+        ask_log(link);
     return true;
 }
 
@@ -278,6 +412,11 @@ bool follow_take(struct nats_link *link, enum answer_kind kind, uint32_t generat
         return take_verified(link, message, event);
     case ANSWER_OPEN:
         return take_opened(link, message);
+    case ANSWER_PROBE:
+        take_probed(link, message);
+        return false;
+    case ANSWER_FETCH:
+        return take_fetched(link, message, event);
     case ANSWER_DELIVERY:
         return take_delivery(link, message, event);
     default:

@@ -541,8 +541,7 @@ static bool take_connection(struct nats_link *link, struct nats_event *event)
     if (!link->connected && connected) {
         link->connected = true;
         link->connections = connections;
-        link->asked_ns[REQUEST_APPEND] = link->asked_ns[REQUEST_READ] =
-            0; /* of the server before */
+        memset(link->asked_ns, 0, sizeof link->asked_ns); /* of the server before */
         event->kind = LINK_CONNECTED;
         follow_again(link);
         return true;

@@ -17,6 +17,8 @@ enum answer_kind {
     ANSWER_VERIFY = 'v',
     ANSWER_OPEN = 'c',
     ANSWER_DELIVERY = 'd',
+    ANSWER_PROBE = 'p',
+    ANSWER_FETCH = 'f',
     ANSWER_NOBODY = 'x', /* of no interest */
 };
 
@@ -24,6 +26,7 @@ enum answer_kind {
 enum link_request {
     REQUEST_APPEND,
     REQUEST_READ,
+    REQUEST_FOLLOW, /* until a consumer is open */
     LINK_REQUESTS,
 };
 
@@ -33,6 +36,7 @@ enum follow_state {
     FOLLOW_VERIFYING, /* whether the record before is the one that was delivered */
     FOLLOW_OPENING,
     FOLLOW_OPEN,
+    FOLLOW_FETCHING, /* records one by one, from the leader */
 };
 
 struct follow {
@@ -41,6 +45,13 @@ struct follow {
     uint64_t next;       /* sequence number */
     uint64_t delivered;  /* by this consumer */
     int64_t heard_ns;    /* the server's last sign of life, for the state */
+    uint64_t last;       /* of the log, when it was last asked */
+    bool barren;         /* consumers bring nothing, though the log has records */
+    bool probing;        /* the leader is being asked, beside an open consumer */
+    uint64_t probed;     /* `next` when the leader had more; 0: it had not */
+    int64_t probe_ns;    /* when to ask it */
+    int64_t poll_at_ns;  /* FETCHING: when to ask for the next record; INT64_MAX: it is asked for */
+    int64_t fetch_until_ns;
     bool checksum_known; /* of the record before `next` */
     uint32_t checksum;
     uint64_t reopened;

@@ -1,9 +1,9 @@
 /*
  * Served: whether the server that a link is connected to serves the log. One that is parted from
  * the other servers answers pings and serves nothing: it has no leader to send an append to, or is
- * a leader without followers. An append or a read without an outcome for `patience_ns` makes the
- * link connect to another server. Where all of them wait for an election, that does no harm:
- * whatever was under way had no outcome either.
+ * a leader without followers. An append, a read or a consumer asked for without an outcome for
+ * `patience_ns` makes the link connect to another server. Where all of them wait for an election,
+ * that does no harm: whatever was under way had no outcome either.
  *
  * An answer to a read says nothing of appends: a leader without followers still answers reads.
  */

@@ -1,10 +1,12 @@
 /*
  * The link to a log, against a real server: appends on condition, by number and by identity; the
  * newest record and others; following across a server that is killed and comes back, with what it
- * had stored or with less; questions and answers between two links.
+ * had stored or with less, and where consumers bring nothing; questions and answers between two
+ * links.
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
@@ -315,6 +317,70 @@ static void test_replaced(void **unused)
     close_log(&other);
 }
 
+/* The server starts anew and refuses its clients this; empty: nothing. */
+static void refuse(const char *what)
+{
+    char command[1400] = "> nats.conf";
+    if (what[0] != '\0')
+        snprintf(command, sizeof command,
+                 "echo 'no_auth_user: u, authorization { users = [{ user: u, password: p, "
+                 "permissions: { %s } }] }' > nats.conf",
+                 what);
+    nats_server_kill(&server);
+    nats_server_shell(&server, command);
+    nats_server_start(&server);
+}
+
+/* A consumer that opens and brings nothing, as beside a replica that lags: what the log's leader
+ * has is fetched from it. */
+static void test_barren_consumer(void **unused)
+{
+    (void)unused;
+    struct end writer, reader;
+    open_log(&writer, "barren", 1);
+    open_log(&reader, "barren", 2);
+    make_log(&writer, true);
+    await(&reader, LINK_CONNECTED);
+    take(&writer, &(struct log_mark){0});
+    await(&writer, LINK_APPENDED);
+    append_all(&writer, 3);
+    char deny[1024] = "subscribe: { deny: [";
+    for (int i = 1; i <= 40; i++) /* what consumers deliver to, each its own */
+        snprintf(deny + strlen(deny), sizeof deny - strlen(deny), "\"_INBOX.*.%d\", ", i);
+    strcat(deny, " ] }");
+    refuse(deny);
+    await(&writer, LINK_CONNECTED);
+    nats_link_follow(reader.link, 1);
+    expect_records(&reader, 1, 5);
+    append_all(&writer, 3);
+    expect_records(&reader, 5, 8);
+    struct nats_link_figures figures;
+    nats_link_figures(reader.link, &figures);
+    assert_int_equal(figures.received, 7);
+    refuse("");
+    close_log(&writer);
+    close_log(&reader);
+}
+
+/* Nobody answers what a reader asks of the log, as on a server that is parted from the others. */
+static void test_reader_goes_elsewhere(void **unused)
+{
+    (void)unused;
+    struct end writer, reader;
+    open_log(&writer, "elsewhere", 1);
+    open_log(&reader, "elsewhere", 2);
+    make_log(&writer, true);
+    await(&reader, LINK_CONNECTED);
+    refuse("publish: { deny: \"$JS.API.STREAM.INFO.>\" }");
+    await(&reader, LINK_DISCONNECTED);
+    await(&reader, LINK_CONNECTED);
+    nats_link_follow(reader.link, 1);
+    await(&reader, LINK_DISCONNECTED);
+    refuse("");
+    close_log(&writer);
+    close_log(&reader);
+}
+
 /* ---- questions --------------------------------------------------------------------------- */
 
 static void test_questions(void **unused)
@@ -398,9 +464,10 @@ static int teardown(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conditions), cmocka_unit_test(test_no_server),
-        cmocka_unit_test(test_follow),     cmocka_unit_test(test_replaced),
-        cmocka_unit_test(test_questions),  cmocka_unit_test(test_never_started),
+        cmocka_unit_test(test_conditions),      cmocka_unit_test(test_no_server),
+        cmocka_unit_test(test_follow),          cmocka_unit_test(test_replaced),
+        cmocka_unit_test(test_barren_consumer), cmocka_unit_test(test_reader_goes_elsewhere),
+        cmocka_unit_test(test_questions),       cmocka_unit_test(test_never_started),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
