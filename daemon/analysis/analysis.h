@@ -56,7 +56,7 @@ enum analysis_flags {
     ANALYSIS_EDGE = 1 << 17,         /* began above the threshold behind such an end */
     ANALYSIS_AMBIGUOUS = 1 << 18,    /* a second place fits the arrival times as well */
     ANALYSIS_INCOMPLETE = 1 << 19,   /* rests on fewer frames than it should: some were invalid */
-    ANALYSIS_NO_PARAMETER = 1 << 20, /* a parameter of another stream is not known at its instant */
+    ANALYSIS_NO_PARAMETER = 1 << 20, /* a parameter is not known at its frame or instant */
 };
 
 /* The word of one flag, "timeout"; NULL: there is no such flag. */

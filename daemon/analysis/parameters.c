@@ -195,6 +195,7 @@ void parameter_track_stamp(const struct parameter_track *track, struct analysis_
     event->parameter_count = track->parameters;
     for (uint32_t i = 0; i < track->parameters; i++)
         event->parameters[i] = known ? (double)values_at(track, at)[i] : (double)NAN;
+    event->flags |= known ? 0 : ANALYSIS_NO_PARAMETER;
 }
 
 bool parameter_track_walk(struct parameter_track *track, struct codec *codec)

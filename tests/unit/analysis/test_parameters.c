@@ -77,6 +77,7 @@ static void check(const struct parameter_track *track, uint64_t epoch, uint64_t 
     struct analysis_event event = {.epoch = epoch, .frame = frame};
     parameter_track_stamp(track, &event);
     assert_int_equal(event.parameter_count, 2);
+    assert_int_equal(event.flags, known ? 0 : ANALYSIS_NO_PARAMETER);
     const uint64_t at = frame / STEP * STEP;
     for (uint32_t i = 0; i < 2; i++)
         if (known)
@@ -182,6 +183,7 @@ static void test_those_of_other_streams(void **state)
     struct analysis_event event = {.epoch = 3, .frame = 50};
     parameter_track_stamp(track, &event);
     assert_true(isnan(event.parameters[0]));
+    assert_int_equal(event.flags, 0);
     assert_true(event.parameters[1] == (double)sample(3, 49, carriers[1]));
     options.parameter_values = 1;
     assert_false(parameter_track_wanted(&options));
