@@ -144,7 +144,7 @@ void epochs_retire(struct stream *s)
     /* The newest stays: the base and the timeline of the next one follow from it. */
     while (s->epoch_next - s->epoch_first > 1) {
         const struct epoch *e = epoch_at(s, s->epoch_first);
-        if (!epochs_through(s, e) || (s->has_raw && e->raw_delivered < e->head))
+        if (!epochs_through(s, e) || !e->end_told || (s->has_raw && e->raw_delivered < e->head))
             return;
         s->epoch_first++;
     }

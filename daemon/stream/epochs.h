@@ -37,7 +37,7 @@ void epochs_keep_capture_times(struct stream *stream);
 /* The epoch has ended, and nothing of it is left to submit or in flight. */
 bool epochs_through(const struct stream *stream, const struct epoch *epoch);
 
-/* Forgets epochs that have nothing left to submit or in flight, except for the newest. */
+/* Forgets epochs that have nothing left to submit, in flight or to tell, except for the newest. */
 void epochs_retire(struct stream *stream);
 
 #endif

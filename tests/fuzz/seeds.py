@@ -213,6 +213,8 @@ def stream():
     yield b"\2" + (steady * 9 + rare(5 | 8) + rare(7)) * 3 + wait(31) + turn(4)
     yield b"\0" + (steady * 4 + rare(1)) * 4
     yield b"\0" + rare(5) + steady * 8
+    # An ended epoch whose last blocks are shed, and a gap of the next one that is given up with them.
+    yield b"\1" + steady * 4 + rare(1) + put(0) + put(15) + put(28) * 2 + skip(28) + put(28) * 3 + rare(4 | 3 << 3) + put(28) * 3
 
 
 def state():
