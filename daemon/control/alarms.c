@@ -332,6 +332,24 @@ void alarms_print(const struct alarms *alarms, FILE *out)
     }
 }
 
+bool alarms_have(const struct alarms *alarms, const char *name, char *names, size_t bytes)
+{
+    size_t used = (size_t)snprintf(names, bytes, "flat-line, noise-floor");
+    if (strcmp(name, "flat-line") == 0 || strcmp(name, "noise-floor") == 0)
+        return true;
+    for (uint32_t i = 0; i < alarms->count; i++) {
+        const char *own = alarms->items[i].name;
+        bool named = strcmp(own, "flat-line") == 0 || strcmp(own, "noise-floor") == 0;
+        if (strcmp(own, name) == 0)
+            return true;
+        for (uint32_t before = 0; before < i && !named; before++)
+            named = strcmp(alarms->items[before].name, own) == 0;
+        if (!named && used < bytes)
+            used += (size_t)snprintf(names + used, bytes - used, ", %s", own);
+    }
+    return false;
+}
+
 uint32_t alarms_acknowledge(struct alarms *alarms, const char *name, const char *stream,
                             uint32_t channel, const char *who)
 {

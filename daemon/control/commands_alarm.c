@@ -1,16 +1,23 @@
 /* The commands about alarms: acknowledge, noise-floor; see commands.h. */
 #include <math.h>
+#include <stdio.h>
 
 #include "control/alarms.h"
 #include "control/commands_internal.h"
 
 json_t *handle_acknowledge(struct call *call, const json_t *request)
 {
+    struct alarms *alarms = call->commands->process->alarms;
     const json_int_t channel = json_integer_value(json_object_get(request, "channel"));
-    const uint32_t count = alarms_acknowledge(call->commands->process->alarms,
-                                              json_string_value(json_object_get(request, "alarm")),
-                                              json_string_value(json_object_get(request, "stream")),
-                                              (uint32_t)channel, call->caller.name);
+    const char *name = json_string_value(json_object_get(request, "alarm"));
+    char names[512], text[1024];
+    if (name != NULL && !alarms_have(alarms, name, names, sizeof names)) {
+        snprintf(text, sizeof text, "there is no alarm %s; there are %s", name, names);
+        return commands_failure("argument", text);
+    }
+    const uint32_t count =
+        alarms_acknowledge(alarms, name, json_string_value(json_object_get(request, "stream")),
+                           (uint32_t)channel, call->caller.name);
     return json_pack("{s:b, s:I}", "ok", 1, "acknowledged", (json_int_t)count);
 }
 

@@ -68,7 +68,7 @@ static bool own_choice(char path[PATH_BYTES])
     return home != NULL && snprintf(path, PATH_BYTES, "%s/.cache/pocl", home) < PATH_BYTES;
 }
 
-void pocl_cache_direct(const char *cache_dir, uint64_t needed_bytes)
+int pocl_cache_direct(const char *cache_dir, uint64_t needed_bytes)
 {
     const char *set = getenv("POCL_CACHE_DIR");
     const char *temporary = getenv("TMPDIR");
@@ -76,21 +76,22 @@ void pocl_cache_direct(const char *cache_dir, uint64_t needed_bytes)
     char path[PATH_BYTES];
     if (set != NULL && set[0] != '\0') {
         if (snprintf(path, sizeof path, "%s", set) >= (int)sizeof path)
-            return;
+            return 0;
     } else if (cache_dir != NULL) {
         if (snprintf(path, sizeof path, "%s/pocl", cache_dir) >= (int)sizeof path)
-            return;
+            return 0;
         setenv("POCL_CACHE_DIR", path, 0);
     } else if (!own_choice(path)) {
-        return; /* without a home PoCL takes a directory in /tmp */
+        return 0; /* without a home PoCL takes a directory in /tmp */
     }
     char reason[160] = "the disk is full";
-    if (pocl_cache_has_room(path, needed_bytes)) {
-        const int error = pocl_cache_writable(path);
-        if (error == 0)
-            return;
+    int error = pocl_cache_writable(path);
+    if (error == 0 && !pocl_cache_has_room(path, needed_bytes))
+        error = ENOSPC;
+    if (error == 0)
+        return 0;
+    if (error != ENOSPC)
         snprintf(reason, sizeof reason, "nothing can be written there (%s)", strerror(error));
-    }
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         char other[PATH_BYTES];
         if (others[i] == NULL || others[i][0] == '\0' ||
@@ -104,12 +105,13 @@ void pocl_cache_direct(const char *cache_dir, uint64_t needed_bytes)
         log_warning("%s: %s; PoCL compiles in %s, at every start: make it writable, with %llu MiB "
                     "free, or write another `cache` in [device]",
                     path, reason, other, (unsigned long long)(needed_bytes >> 20));
-        return;
+        return error;
     }
     log_warning(
         "%s: %s, and no other directory takes compiled kernels; make one writable, with %llu "
         "MiB free, or PoCL shows no device or ends the daemon",
         path, reason, (unsigned long long)(needed_bytes >> 20));
+    return error;
 }
 
 void nvidia_cache_direct(const char *cache_dir)

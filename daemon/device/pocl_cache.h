@@ -29,9 +29,10 @@ void pocl_cache_set(const char *cache_dir);
 /*
  * Sets PoCL's environment: `cache_dir`/pocl (NULL: PoCL's own choice) where it can be written and
  * has room, else, with a warning, a directory for this run alone. What the user has set in
- * POCL_CACHE_DIR stays while that is so.
+ * POCL_CACHE_DIR stays while that is so. Returns 0, or why that directory is not used: an errno,
+ * ENOSPC for one without room.
  */
-void pocl_cache_direct(const char *cache_dir, uint64_t needed_bytes);
+int pocl_cache_direct(const char *cache_dir, uint64_t needed_bytes);
 
 /*
  * Sets the environment of NVIDIA's driver: `cache_dir`/nvidia where that can be written. What the
