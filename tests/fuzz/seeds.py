@@ -131,6 +131,8 @@ def receiver():
     yield b"\1" + b"\x20" + gro * 3 + b"\xff" + gro
     yield b"\2" + b"\x08\x04\x10" + bytes([0x11, 0, 81, 0, 1, 1]) * 6 + b"\1\1\1\0\xff"
     yield b"\3" + b"\x10" + bytes([8, 33]) * 4 + gro
+    # A batch of the predicted size, which is not the predicted datagram.
+    yield b"\2" + b"\x08\x04\x10" + bytes([0x15, 0, 81, 0, 1, 1, 1, 10]) * 6 + b"\1\1\1\0\xff"
 
 
 def recording():

@@ -18,8 +18,9 @@
  * of an earlier one.
  *
  * In GRO batches a buffer holds header, payload, header, payload …; the kernel reports the size of
- * the segments. A batch that was queued before UDP_GRO was switched off comes without that report:
- * until the queue has been empty once, the receiver cuts it like the batch before it.
+ * the segments, but only while UDP_GRO is on. Batches queued before it went off would come uncut:
+ * until the queue has been empty once, the receiver switches it on for each call of recvmmsg, and a
+ * receiver that stops before that leaves it on for whoever reads on.
  *
  * Receive times: the kernel stamps with the wall clock. The receiver reads the offset to the
  * monotonic clock once per wake-up. When the wall clock was stepped in between, a stamp would lie
@@ -33,6 +34,7 @@
 #include <errno.h>
 #include <linux/sock_diag.h>
 #include <netinet/udp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -79,6 +81,7 @@ struct stamps {
 struct read_messages {
     unsigned next, count;
     unsigned hits;         /* the first `hits` messages were predicted right */
+    bool emptied;          /* draining: nothing was queued behind them */
     bool begun;            /* `offset` bytes of message `next` are delivered */
     size_t offset;         /* of its next segment */
     struct received batch; /* begun: what its segments share */
@@ -101,13 +104,12 @@ struct receiver {
     struct read_messages read;
     struct receive_trial trial;
     struct receive_figures figures;
-    bool gro;                  /* UDP_GRO is on */
-    bool draining;             /* it was on, and the queue may still hold GRO batches */
-    size_t last_segment_bytes; /* of the newest GRO batch */
-    uint32_t longest_batch;    /* datagrams of the longest GRO batch of the last call */
-    unsigned predict_pause;    /* calls still to come without predictions */
-    uint32_t overflow;         /* SO_RXQ_OVFL as last seen */
-    bool passed_on;            /* another receiver counts further drops */
+    bool gro;               /* UDP_GRO is on */
+    bool draining;          /* it was on, and the queue may still hold GRO batches */
+    uint32_t longest_batch; /* datagrams of the longest GRO batch of the last call */
+    unsigned predict_pause; /* calls still to come without predictions */
+    uint32_t overflow;      /* SO_RXQ_OVFL as last seen */
+    bool passed_on;         /* another receiver counts further drops */
     int64_t last_receive_ns;
     int64_t switched_ns;               /* when the path in use began */
     int64_t offset_ns, offset_read_ns; /* realtime - monotonic, and when it was read */
@@ -177,6 +179,11 @@ static struct stamps read_stamps(struct msghdr *message)
     return stamps;
 }
 
+static bool is_batch(const struct mmsghdr *message, const struct stamps *stamps)
+{
+    return stamps->segment_bytes > 0 && message->msg_len > stamps->segment_bytes;
+}
+
 static int64_t monotonic_of(struct receiver *r, const struct stamps *stamps, int64_t now_ns,
                             int64_t offset_ns)
 {
@@ -235,14 +242,11 @@ static void begin_message(struct receiver *r, unsigned index)
         .receive_ns = receive_ns,
         .receive_realtime_ns = stamps.has_time ? stamps.realtime_ns : receive_ns + read->offset_ns,
     };
-    if (stamps.segment_bytes == 0 && r->draining)
-        stamps.segment_bytes = r->last_segment_bytes;
     read->segment_bytes = stamps.segment_bytes;
-    read->batch.in_batch = stamps.segment_bytes > 0 && message->msg_len > stamps.segment_bytes;
+    read->batch.in_batch = is_batch(message, &stamps);
     if (read->batch.in_batch) {
         uint32_t datagrams =
             (uint32_t)((message->msg_len + read->segment_bytes - 1) / read->segment_bytes);
-        r->last_segment_bytes = read->segment_bytes;
         r->longest_batch = datagrams > r->longest_batch ? datagrams : r->longest_batch;
     }
     read->begun = true;
@@ -310,7 +314,7 @@ static unsigned prepare_messages(struct receiver *r, unsigned asked)
 }
 
 /* Whether message `index` is the datagram that was predicted. After drops that is in doubt, so it
- * counts as a miss. */
+ * counts as a miss; so does a GRO batch, whatever its size. */
 static bool is_hit(struct receiver *r, unsigned index)
 {
     struct mmsghdr *message = &r->messages[index];
@@ -318,7 +322,8 @@ static bool is_hit(struct receiver *r, unsigned index)
     if (message->msg_len != prediction->header_bytes + prediction->payload_bytes)
         return false;
     struct stamps stamps = read_stamps(&message->msg_hdr);
-    if (stamps.has_overflow && stamps.overflow != r->overflow)
+    if (is_batch(message, &stamps) ||
+        (stamps.has_overflow && stamps.overflow != r->overflow))
         return false;
     struct received received = {.data = buffer_of(r, index),
                                 .bytes = message->msg_len,
@@ -350,6 +355,20 @@ static void check_predictions(struct receiver *r, unsigned predicted)
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
+/* Returns 0 or -1 with errno. */
+static int set_gro(const struct receiver *r, bool on)
+{
+    const int value = on;
+    return setsockopt(r->options.fd, SOL_UDP, UDP_GRO, &value, sizeof value);
+}
+
+/* Whether the socket has something to read, be it an empty datagram. */
+static bool is_readable(const struct receiver *r)
+{
+    struct pollfd asked = {.fd = r->options.fd, .events = POLLIN};
+    return poll(&asked, 1, 0) > 0;
+}
+
 /* One call of recvmmsg for about `most` datagrams. False when the queue has been emptied. */
 static bool read_messages(struct receiver *r, uint32_t most, int64_t offset_ns)
 {
@@ -360,6 +379,8 @@ static bool read_messages(struct receiver *r, uint32_t most, int64_t offset_ns)
         r->longest_batch = 1; /* begin_message finds the longest of this call */
     }
     unsigned predicted = prepare_messages(r, asked);
+    if (r->draining)
+        set_gro(r, true);
     int got = recvmmsg(r->options.fd, r->messages, asked, MSG_DONTWAIT, NULL);
     if (got < 0) {
         if (errno != EAGAIN && errno != EINTR)
@@ -371,6 +392,10 @@ static bool read_messages(struct receiver *r, uint32_t most, int64_t offset_ns)
     r->read = (struct read_messages){
         .count = (unsigned)got, .now_ns = clock_monotonic_ns(), .offset_ns = offset_ns};
     check_predictions(r, predicted);
+    if (r->draining) {
+        set_gro(r, false);
+        r->read.emptied = !is_readable(r); /* a batch may have come until now */
+    }
     return got == (int)asked;
 }
 
@@ -387,7 +412,7 @@ static uint32_t read_wake(struct receiver *r, uint32_t most, int64_t may_ns, boo
     for (;;) {
         for (; r->running && read->next < read->count && (done < most || !strict); done++)
             deliver_next(r);
-        if (!more && read->next == read->count)
+        if (read->emptied && read->next == read->count)
             r->draining = false; /* all that was queued while it was on is delivered */
         if (!more || !r->running || done >= most ||
             (limited && done > 0 && clock_monotonic_ns() - now_ns >= may_ns))
@@ -404,10 +429,10 @@ static uint32_t read_wake(struct receiver *r, uint32_t most, int64_t may_ns, boo
 
 static void use_path(struct receiver *r)
 {
-    int on = r->trial.path == RECEIVE_GRO;
-    if (r->gro == (bool)on || (on && r->options.batch_drops == NULL))
+    const bool on = r->trial.path == RECEIVE_GRO;
+    if (r->gro == on || (on && r->options.batch_drops == NULL))
         return;
-    if (setsockopt(r->options.fd, SOL_UDP, UDP_GRO, &on, sizeof on) != 0) {
+    if (set_gro(r, on) != 0) {
         log_notice("stream %s: this kernel has no UDP_GRO (%s): receive = recvmmsg",
                    r->options.stream, strerror(errno));
         receive_trial_refuse(&r->trial);
@@ -509,7 +534,7 @@ int receiver_start(struct receiver *r, uv_loop_t *loop, struct problem *problem)
         return cannot_watch(failed, problem);
     r->running = true;
     r->passed_on = false;
-    /* The source that had this socket before may have read GRO batches. */
+    /* The source that had this socket before may have received in GRO batches. */
     int on = 0;
     socklen_t bytes = sizeof on;
     r->gro = getsockopt(r->options.fd, SOL_UDP, UDP_GRO, &on, &bytes) == 0 && on != 0;
@@ -523,6 +548,8 @@ void receiver_stop(struct receiver *r)
         return;
     uv_poll_stop(&r->poll);
     r->running = false;
+    if (r->draining && set_gro(r, true) == 0) /* whoever reads on has not seen these batches */
+        r->draining = false;
     r->passed_on = handover_pass_drops(r->options.handover, r->options.fd, r->overflow);
 }
 

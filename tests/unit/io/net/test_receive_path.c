@@ -21,6 +21,7 @@
 #include "io/net/network_source.h"
 #include "wire/rtp.h"
 #include "io/net/receive_trial.h"
+#include "io/net/handover.h"
 #include "io/net/socket.h"
 #include "io/sources.h"
 
@@ -179,6 +180,8 @@ struct fixture {
     int fd;
     uint64_t first_place; /* of packet 0 */
     bool begun;
+    bool full;             /* room_unless_full: nothing more finds room */
+    uint32_t first_packet; /* the first that it receives */
     uint8_t *ring;    /* [RING_FRAMES]: frame n of the sender at slot n */
     uint8_t *present; /* [PACKETS_MAX]: how often each packet was put */
     uint32_t puts, in_place, in_batches;
@@ -200,7 +203,7 @@ static enum verdict fixture_put(void *context, const struct packet *packet)
     struct fixture *f = context;
     if (!f->begun) {
         f->begun = true;
-        f->first_place = packet->first_frame;
+        f->first_place = packet->first_frame - (uint64_t)f->first_packet * FRAMES;
     }
     uint64_t frame = packet->first_frame - f->first_place;
     assert_true(frame + packet->frames <= RING_FRAMES);
@@ -262,20 +265,29 @@ static uint64_t room_of_1000(void *context)
     return f->puts < 1000 ? (uint64_t)(1000 - f->puts) * FRAMES : 0;
 }
 
-static void open_fixture(struct fixture *f, const char *type, enum receive_path requested,
-                         uint32_t work, uint64_t (*room)(void *))
+static uint64_t room_unless_full(void *context)
+{
+    return ((const struct fixture *)context)->full ? 0 : RING_FRAMES;
+}
+
+/* Opens a source, not started yet: of the socket that `handover` has at `port`, where it has one. */
+static void open_source(struct fixture *f, const char *type, enum receive_path requested,
+                        uint32_t work, uint64_t (*room)(void *), struct handover *handover,
+                        uint16_t port)
 {
     *f = (struct fixture){.ops = source_find(type)};
     f->ring = malloc((size_t)RING_FRAMES * FRAME_BYTES);
     f->present = calloc(PACKETS_MAX + 1, 1);
     memset(f->ring, 0xEE, (size_t)RING_FRAMES * FRAME_BYTES);
     assert_int_equal(uv_loop_init(&f->loop), 0);
+    char address[64];
+    snprintf(address, sizeof address, "127.0.0.1:%u", port);
     static struct network_options own;
     own = (struct network_options){.ingest = {.payload_type = 96,
                                               .takeover_ns = NS_PER_SECOND,
                                               .max_dropout_ns = NS_PER_SECOND,
                                               .max_misorder_ns = 10 * NS_PER_MS},
-                                   .address = "127.0.0.1:0",
+                                   .address = address,
                                    .receive_buffer_bytes = 16 << 20,
                                    .work_per_wake = work,
                                    .receive = requested};
@@ -292,9 +304,14 @@ static void open_fixture(struct fixture *f, const char *type, enum receive_path 
                                .room = room,
                                .socket_drops = fixture_drops};
     struct problem problem;
-    if (f->ops->open(&options, &(struct io_environment){.loop = &f->loop}, &host, &f->source,
-                     &problem) != 0)
+    const struct io_environment environment = {.loop = &f->loop, .handover = handover};
+    if (f->ops->open(&options, &environment, &host, &f->source, &problem) != 0)
         fail_msg("%s", problem.text);
+}
+
+static void start_source(struct fixture *f)
+{
+    struct problem problem;
     assert_int_equal(f->ops->start(f->source, &problem), 0);
     char address[64];
     struct address to;
@@ -303,6 +320,13 @@ static void open_fixture(struct fixture *f, const char *type, enum receive_path 
         socket_open_send(&(struct socket_send_options){.sink = "test", .address = address}, &f->fd,
                          &to, &problem),
         0);
+}
+
+static void open_fixture(struct fixture *f, const char *type, enum receive_path requested,
+                         uint32_t work, uint64_t (*room)(void *))
+{
+    open_source(f, type, requested, work, room, NULL, 0);
+    start_source(f);
 }
 
 static void ledger_of(const struct fixture *f, struct source_ledger *ledger)
@@ -702,6 +726,58 @@ static void test_a_trial_loses_nothing(void **state)
     }
 }
 
+/* What the socket has queued when one source hands it to the next is cut right, although the next
+ * has seen no batch yet. */
+static void hand_over_queued(enum receive_path first, enum receive_path second)
+{
+    struct handover *handover;
+    assert_int_equal(handover_open(&handover, NULL), 0);
+    struct fixture before, f;
+    open_source(&before, "rtp", first, 100, room_unless_full, handover, 0);
+    start_source(&before);
+    handover_share(handover, true);
+    open_source(&f, "rtp", second, 0, NULL, handover, before.ops->port(before.source));
+    struct source_ledger ledger = {0};
+    uint32_t sent = 0;
+    enum receive_path path;
+    do { /* RECEIVE_AUTO: until UDP_GRO has gone off with batches queued */
+        send_run(&before, sent, 300, true);
+        sent += 300;
+        path = ledger.receive.path;
+        uv_run(&before.loop, UV_RUN_NOWAIT);
+        ledger_of(&before, &ledger);
+    } while (first == RECEIVE_AUTO && sent + 600 < PACKETS_MAX &&
+             !(path == RECEIVE_GRO && ledger.receive.path == RECEIVE_RECVMMSG));
+    if (first == RECEIVE_AUTO)
+        assert_int_equal(ledger.receive.path, RECEIVE_RECVMMSG);
+    before.full = true;
+    before.ops->stop(before.source);
+    ledger_of(&before, &ledger);
+    f.first_packet = (uint32_t)ledger.datagrams;
+    assert_true(f.first_packet < sent);
+    start_source(&f);
+    send_run(&before, sent, 300, true);
+    run_until_read(&f, (sent += 300) - f.first_packet);
+    for (uint32_t packet = f.first_packet; packet < sent; packet++)
+        assert_int_equal(f.present[packet], 1);
+    ledger_of(&f, &ledger);
+    if (second == RECEIVE_RECVMMSG)
+        assert_int_equal(ledger.receive.path, RECEIVE_RECVMMSG);
+    close_fixture(&before);
+    close_fixture(&f);
+    handover_close(handover);
+}
+
+static void test_queued_batches_are_handed_over(void **state)
+{
+    (void)state;
+    static const enum receive_path second[] = {RECEIVE_RECVMMSG, RECEIVE_AUTO, RECEIVE_GRO};
+    for (size_t i = 0; i < sizeof second / sizeof second[0]; i++) {
+        hand_over_queued(RECEIVE_GRO, second[i]);
+        hand_over_queued(RECEIVE_AUTO, second[i]);
+    }
+}
+
 int main(void)
 {
     log_set_level(LOG_LEVEL_ERROR);
@@ -723,6 +799,7 @@ int main(void)
         cmocka_unit_test(test_stop_reads_what_is_there),
         cmocka_unit_test(test_dropped_batches),
         cmocka_unit_test(test_a_trial_loses_nothing),
+        cmocka_unit_test(test_queued_batches_are_handed_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
