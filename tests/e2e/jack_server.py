@@ -5,6 +5,7 @@ The server runs `-d dummy` without real time, in JACK's synchronous mode: a cycl
 clients, so a busy machine delays samples but loses none.
 """
 import fcntl
+import functools
 import json
 import os
 import subprocess
@@ -42,6 +43,7 @@ def take_name():
         time.sleep(0.5)
 
 
+_disturbed = []  # accounts of clients that ran while JACK lost cycles
 _locks = []
 _names = []  # taken by this process, of servers that are closed
 
@@ -129,24 +131,58 @@ def play(server, folder, samples, connections, frames=None, inputs=None, name="r
                           timeout=4 * c.PATIENCE_S, check=False)
     assert done.returncode == 0, f"jack_client ended with {done.returncode}:\n{done.stdout}{done.stderr}"
     account = json.loads(done.stdout.strip().splitlines()[-1])
+    if not undisturbed(account):
+        _disturbed.append(account)
     captured = np.fromfile(out_path, "<f4").reshape(-1, inputs) if inputs else None
     return captured, account
 
 
+def undisturbed(account):
+    """Whether JACK left no cycle out and ended none before its clients had run."""
+    return account["xruns"] == 0 and account["missed_frames"] == 0
+
+
+def repeats_disturbed(case):
+    """Class decorator: a test that fails while JACK reports a cycle lost, as it does where other work on this machine
+    kept a client from running, is run again, three times at most. What fails without such a report fails at once."""
+    def repeating(test):
+        @functools.wraps(test)
+        def run(self):
+            for again in range(4):
+                before = len(_disturbed)
+                try:
+                    test(self)
+                    return
+                except AssertionError as failure:
+                    if again == 3 or len(_disturbed) == before:
+                        raise
+                    c.note(f"JACK lost a cycle ({_disturbed[-1]}): {test.__name__} is run again after: {failure}")
+                self.doCleanups()
+                self.setUp()
+        return run
+    for name in [name for name in vars(case) if name.startswith("test_")]:
+        setattr(case, name, repeating(getattr(case, name)))
+    return case
+
+
 def baseline(server, folder, channels):
-    """Frames that a client which only copies adds on this server: the round trip's own delay."""
+    """Frames that a client which only copies adds on this server: the round trip's own delay. Where other work on
+    this machine ends a cycle before the copying client has run, JACK reports it: then it is measured again."""
     with subprocess.Popen([CLIENT, "--name", "copy", "--through", str(channels)], env={**os.environ, **server.environment},
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL) as copy:
         try:
             c.wait_for(lambda: server.has_port("copy:in_1"), "the copying client")
             mark = np.zeros((8 * server.period, channels), np.float32)
             mark[0] = np.linspace(0.1, 0.9, channels)
-            got, _ = play(server, folder, mark, through([f"copy:in_{i + 1}" for i in range(channels)],
-                                                        [f"copy:out_{i + 1}" for i in range(channels)]), name="rig")
+            for _ in range(8):
+                got, account = play(server, folder, mark, through([f"copy:in_{i + 1}" for i in range(channels)],
+                                                                  [f"copy:out_{i + 1}" for i in range(channels)]), name="rig")
+                at = np.flatnonzero(np.abs(got).max(axis=1) > 0)
+                if undisturbed(account):
+                    break
         finally:
             copy.terminate()
             copy.wait(20)
-    at = np.flatnonzero(np.abs(got).max(axis=1) > 0)
-    assert len(at) == 1 and np.array_equal(got[at[0]], mark[0]), f"the copying client does not copy: {at[:5]}"
+    assert len(at) == 1 and np.array_equal(got[at[0]], mark[0]), f"the copying client does not copy: {at[:5]}, {account}"
     time.sleep(0.1)
     return int(at[0])

@@ -29,6 +29,7 @@ def config(channels, extra="", sink_extra="", more="", bank="f"):
             "[filter f]\ntype = file\npath = f.npy\ndelay = 0 frames\n")
 
 
+@jack.repeats_disturbed
 class Direct(unittest.TestCase):
     def setUp(self):
         folder = c.temporary()

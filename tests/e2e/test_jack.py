@@ -33,6 +33,7 @@ def sink(stream="x", extra=""):
     return f"[sink y]\ntype = portaudio\nstream = {stream}\ncard = system\nhost api = jack\n{extra}\n"
 
 
+@jack.repeats_disturbed
 class JackTest(unittest.TestCase):
     def setUp(self):
         folder = c.temporary()
