@@ -45,6 +45,7 @@
 #include "core/event.h"
 #include "core/log.h"
 #include "io/net/handover.h"
+#include "io/net/receive_stamps.h"
 #include "io/net/receive_trial.h"
 #include "io/net/socket.h"
 
@@ -61,20 +62,6 @@ enum {
     CROSSING_NS = 500000,
     STEP_NS = 1000000,            /* what a disciplined clock never moves between wake-ups… */
     SLEW_PER_SECOND_NS = 1000000, /* …beyond what slewing does in the meantime */
-};
-
-union control {
-    struct cmsghdr align;
-    uint8_t bytes[CMSG_SPACE(sizeof(struct timespec)) + CMSG_SPACE(sizeof(uint32_t)) +
-                  CMSG_SPACE(sizeof(int))];
-};
-
-struct stamps {
-    bool has_time;
-    int64_t realtime_ns;
-    bool has_overflow;
-    uint32_t overflow;
-    size_t segment_bytes; /* of a GRO batch; 0: one datagram */
 };
 
 /* The messages of one recvmmsg call that are not delivered yet. */
@@ -100,7 +87,7 @@ struct receiver {
     struct iovec vectors[MESSAGES][PARTS];
     struct receive_prediction predictions[MESSAGES];
     struct sockaddr_storage from[MESSAGES];
-    union control controls[MESSAGES];
+    union receive_control controls[MESSAGES];
     struct read_messages read;
     struct receive_trial trial;
     struct receive_figures figures;
@@ -154,37 +141,7 @@ no_receiver:
 
 /* ---- one wake-up ------------------------------------------------------------------------- */
 
-static struct stamps read_stamps(struct msghdr *message)
-{
-    struct stamps stamps = {0};
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c != NULL; c = CMSG_NXTHDR(message, c)) {
-        if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO &&
-            c->cmsg_len >= CMSG_LEN(sizeof(int))) {
-            int bytes;
-            memcpy(&bytes, CMSG_DATA(c), sizeof bytes);
-            stamps.segment_bytes = bytes > 0 ? (size_t)bytes : 0;
-        }
-        if (c->cmsg_level != SOL_SOCKET)
-            continue;
-        if (c->cmsg_type == SCM_TIMESTAMPNS && c->cmsg_len >= CMSG_LEN(sizeof(struct timespec))) {
-            struct timespec time;
-            memcpy(&time, CMSG_DATA(c), sizeof time);
-            stamps.has_time = true;
-            stamps.realtime_ns = (int64_t)time.tv_sec * NS_PER_SECOND + time.tv_nsec;
-        } else if (c->cmsg_type == SO_RXQ_OVFL && c->cmsg_len >= CMSG_LEN(sizeof(uint32_t))) {
-            stamps.has_overflow = true;
-            memcpy(&stamps.overflow, CMSG_DATA(c), sizeof stamps.overflow);
-        }
-    }
-    return stamps;
-}
-
-static bool is_batch(const struct mmsghdr *message, const struct stamps *stamps)
-{
-    return stamps->segment_bytes > 0 && message->msg_len > stamps->segment_bytes;
-}
-
-static int64_t monotonic_of(struct receiver *r, const struct stamps *stamps, int64_t now_ns,
+static int64_t monotonic_of(struct receiver *r, const struct receive_stamps *stamps, int64_t now_ns,
                             int64_t offset_ns)
 {
     const int64_t candidates[] = {offset_ns, r->offset_ns};
@@ -226,7 +183,7 @@ static void begin_message(struct receiver *r, unsigned index)
 {
     struct read_messages *read = &r->read;
     struct mmsghdr *message = &r->messages[index];
-    struct stamps stamps = read_stamps(&message->msg_hdr);
+    struct receive_stamps stamps = receive_stamps_read(&message->msg_hdr, message->msg_len);
     if (stamps.has_overflow && stamps.overflow != r->overflow) {
         uint32_t more = stamps.overflow - r->overflow; /* the counter has 32 bits */
         r->overflow = stamps.overflow;
@@ -243,7 +200,7 @@ static void begin_message(struct receiver *r, unsigned index)
         .receive_realtime_ns = stamps.has_time ? stamps.realtime_ns : receive_ns + read->offset_ns,
     };
     read->segment_bytes = stamps.segment_bytes;
-    read->batch.in_batch = is_batch(message, &stamps);
+    read->batch.in_batch = stamps.in_batch;
     if (read->batch.in_batch) {
         uint32_t datagrams =
             (uint32_t)((message->msg_len + read->segment_bytes - 1) / read->segment_bytes);
@@ -321,9 +278,8 @@ static bool is_hit(struct receiver *r, unsigned index)
     const struct receive_prediction *prediction = &r->predictions[index];
     if (message->msg_len != prediction->header_bytes + prediction->payload_bytes)
         return false;
-    struct stamps stamps = read_stamps(&message->msg_hdr);
-    if (is_batch(message, &stamps) ||
-        (stamps.has_overflow && stamps.overflow != r->overflow))
+    struct receive_stamps stamps = receive_stamps_read(&message->msg_hdr, message->msg_len);
+    if (stamps.in_batch || (stamps.has_overflow && stamps.overflow != r->overflow))
         return false;
     struct received received = {.data = buffer_of(r, index),
                                 .bytes = message->msg_len,

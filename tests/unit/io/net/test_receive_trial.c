@@ -1,0 +1,154 @@
+/*
+ * The choice between the receive paths, with costs of a datagram from a table.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/clock.h"
+#include "io/net/receive_trial.h"
+
+enum { WAKE_DATAGRAMS = 64, WAKES_MAX = 100000 };
+
+/*
+ * Runs one trial in which a datagram costs so much on each path; false: it never ended. After each
+ * switch so many wake-ups read what the queue held before, at the other path's cost.
+ */
+static bool run_trial_behind(struct receive_trial *trial, int64_t *now_ns, const int64_t *cost_ns,
+                             int queued_wakes)
+{
+    enum receive_path before = trial->path;
+    int queued = 0;
+    for (int wake = 0; wake < WAKES_MAX; wake++) {
+        *now_ns += NS_PER_MS;
+        if (trial->path != before)
+            queued = queued_wakes;
+        before = trial->path;
+        if (queued > 0) {
+            queued--;
+            assert_false(receive_trial_note(trial, *now_ns, WAKE_DATAGRAMS,
+                                            WAKE_DATAGRAMS * cost_ns[!trial->path], false));
+            continue;
+        }
+        /* One turn is disturbed: the median must not mind. */
+        int64_t dear = trial->turn == 3 ? 3 : 1;
+        if (receive_trial_note(trial, *now_ns, WAKE_DATAGRAMS,
+                               dear * WAKE_DATAGRAMS * cost_ns[trial->path], true))
+            return true;
+        assert_true((unsigned)trial->path < RECEIVE_PATHS);
+    }
+    return false;
+}
+
+static bool run_trial(struct receive_trial *trial, int64_t *now_ns, const int64_t *cost_ns)
+{
+    return run_trial_behind(trial, now_ns, cost_ns, 0);
+}
+
+static void test_the_cheaper_path_is_kept(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t cost_ns[2][RECEIVE_PATHS]; /* of two trials */
+        enum receive_path expect[2];
+    } rows[] = {
+        {{{1000, 500}, {1000, 500}}, {RECEIVE_GRO, RECEIVE_GRO}},
+        {{{1000, 1500}, {1000, 1500}}, {RECEIVE_RECVMMSG, RECEIVE_RECVMMSG}},
+        {{{1000, 500}, {500, 1000}}, {RECEIVE_GRO, RECEIVE_RECVMMSG}},
+        /* A little cheaper is not enough to move, in either direction. */
+        {{{1000, 950}, {1000, 950}}, {RECEIVE_RECVMMSG, RECEIVE_RECVMMSG}},
+        {{{1000, 850}, {950, 1000}}, {RECEIVE_GRO, RECEIVE_GRO}},
+        {{{1000, 910}, {1000, 890}}, {RECEIVE_RECVMMSG, RECEIVE_GRO}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct receive_trial trial;
+        int64_t now_ns = NS_PER_SECOND;
+        receive_trial_reset(&trial, RECEIVE_AUTO);
+        for (int round = 0; round < 2; round++) {
+            assert_true(run_trial(&trial, &now_ns, rows[i].cost_ns[round]));
+            if (trial.chosen != rows[i].expect[round] || trial.path != trial.chosen)
+                fail_msg("row %zu, trial %d: %s", i, round, receive_path_name(trial.chosen));
+            for (int path = 0; path < RECEIVE_PATHS; path++)
+                assert_int_equal((int64_t)trial.cost_ns[path], rows[i].cost_ns[round][path]);
+            now_ns = trial.next_ns;
+        }
+    }
+}
+
+/* A socket that is behind holds more of the other kind than any fixed warm-up passes over. */
+static void test_a_backlog_is_not_measured(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t cost_ns[RECEIVE_PATHS];
+        enum receive_path expect;
+    } rows[] = {{{1000, 500}, RECEIVE_GRO}, {{500, 1000}, RECEIVE_RECVMMSG}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct receive_trial trial;
+        int64_t now_ns = NS_PER_SECOND;
+        receive_trial_reset(&trial, RECEIVE_AUTO);
+        assert_true(run_trial_behind(&trial, &now_ns, rows[i].cost_ns, 500));
+        assert_int_equal(trial.chosen, rows[i].expect);
+        for (int path = 0; path < RECEIVE_PATHS; path++)
+            assert_int_equal((int64_t)trial.cost_ns[path], rows[i].cost_ns[path]);
+    }
+}
+
+/* Nothing changes: trials become seldom, up to a limit; a change makes them frequent again. */
+static void test_trials_become_seldom(void **state)
+{
+    (void)state;
+    static const int64_t same_ns[] = {1000, 1000}, gro_ns[] = {1000, 100};
+    struct receive_trial trial;
+    int64_t now_ns = 0;
+    receive_trial_reset(&trial, RECEIVE_AUTO);
+    for (int64_t pause_ns = RECEIVE_PATH_PAUSE_NS; pause_ns <= RECEIVE_PATH_PAUSE_MAX_NS;
+         pause_ns *= 2) {
+        assert_true(run_trial(&trial, &now_ns, same_ns));
+        assert_int_equal(trial.next_ns - now_ns, pause_ns);
+        assert_false(trial.measuring);
+        receive_trial_note(&trial, trial.next_ns - 1, WAKE_DATAGRAMS, 0, true);
+        assert_false(trial.measuring);
+        now_ns = trial.next_ns;
+    }
+    assert_true(run_trial(&trial, &now_ns, same_ns));
+    assert_int_equal(trial.next_ns - now_ns, RECEIVE_PATH_PAUSE_MAX_NS);
+    now_ns = trial.next_ns;
+    assert_true(run_trial(&trial, &now_ns, gro_ns));
+    assert_int_equal(trial.next_ns - now_ns, RECEIVE_PATH_PAUSE_NS);
+}
+
+static void test_a_configured_path_is_not_measured(void **state)
+{
+    (void)state;
+    static const int64_t cost_ns[] = {1, 1};
+    static const enum receive_path requests[] = {RECEIVE_RECVMMSG, RECEIVE_GRO};
+    for (int i = 0; i < 2; i++) {
+        struct receive_trial trial;
+        int64_t now_ns = 0;
+        receive_trial_reset(&trial, requests[i]);
+        assert_int_equal(trial.path, requests[i]);
+        assert_false(run_trial(&trial, &now_ns, cost_ns));
+        assert_int_equal(trial.path, requests[i]);
+    }
+    struct receive_trial trial;
+    receive_trial_reset(&trial, RECEIVE_AUTO);
+    receive_trial_refuse(&trial);
+    int64_t now_ns = 0;
+    assert_int_equal(trial.path, RECEIVE_RECVMMSG);
+    assert_false(run_trial(&trial, &now_ns, cost_ns));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_cheaper_path_is_kept),
+        cmocka_unit_test(test_a_backlog_is_not_measured),
+        cmocka_unit_test(test_trials_become_seldom),
+        cmocka_unit_test(test_a_configured_path_is_not_measured),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
