@@ -17,15 +17,18 @@
  *                   memory clCreateBuffer answers CL_MEM_OBJECT_ALLOCATION_FAILURE as long as the
  *                          gate's file is there, on the device that was used first
  *   FAULTY_CALL     n, from 1; 0: never
+ *   FAULTY_FINISH   n, from 1; 0: never: clFinish hangs, call n of it and all after it, which count
+ *                   apart from the others; in any mode
  *   FAULTY_GATE     calls count only once this file is there
  *   FAULTY_MS       1000
  *   FAULTY_CONTEXTS how many contexts, in the order of their creation, misbehave; 1
  *   FAULTY_DEVICE   first: only contexts of the device that is used first are counted; others: only
  *                   those of other devices
  *   FAULTY_PCI      khr, nv: every device has a PCI address, told by cl_khr_pci_bus_info or by
- *                   cl_nv_device_attribute_query; FAULTY_PCI_AT: the addresses in the order in
- * which devices ask for them, such as "0000:00:03.0 0001:3b:1f.2"; the last one is also of those
- * that follow FAULTY_COUNT    a file that gets the number of calls counted, at exit
+ *                   cl_nv_device_attribute_query
+ *   FAULTY_PCI_AT   the addresses in the order in which devices ask for them, such as
+ *                   "0000:00:03.0 0001:3b:1f.2"; the last one is also of those that follow
+ *   FAULTY_COUNT    a file that gets the number of calls counted, at exit
  *
  * Calls count only on the first FAULTY_CONTEXTS contexts, so that a second engine is sound.
  */
@@ -59,9 +62,9 @@ enum mode {
 };
 
 static enum mode mode;
-static long first_call, contexts_wanted = 1, late_ms = 1000;
+static long first_call, first_finish, contexts_wanted = 1, late_ms = 1000;
 static const char *count_path, *gate;
-static _Atomic long calls;
+static _Atomic long calls, finishes;
 static _Atomic long contexts_made;
 static cl_context contexts[MOST];
 static cl_device_id first_device;
@@ -84,6 +87,8 @@ __attribute__((constructor)) static void read_environment(void)
             mode = (enum mode)i;
     if ((text = getenv("FAULTY_CALL")) != NULL)
         first_call = atol(text);
+    if ((text = getenv("FAULTY_FINISH")) != NULL)
+        first_finish = atol(text);
     gate = getenv("FAULTY_GATE");
     if ((text = getenv("FAULTY_CONTEXTS")) != NULL)
         contexts_wanted = atol(text);
@@ -299,6 +304,9 @@ cl_int clFlush(cl_command_queue queue)
 
 cl_int clFinish(cl_command_queue queue)
 {
+    if (first_finish > 0 && is_watched(queue) && atomic_fetch_add(&finishes, 1) + 1 >= first_finish)
+        for (;;)
+            pause();
     cl_int code = CL_SUCCESS;
     return of_call(queue, &code) == MODE_FAIL ? code : REAL(clFinish)(queue);
 }
