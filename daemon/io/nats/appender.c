@@ -131,7 +131,7 @@ static void note_newest(struct nats_appender *s, const struct nats_event *event)
             s->figures.owner[0] = '\0';
         forget_spans(&s->last);
     } else {
-        s->last = (struct record){0};
+        s->last = (struct record){.epoch = s->options.input ? event->sequence : 0};
         s->newest_plan[0] = s->newest_filters[0] = s->newest_config[0] = '\0';
         s->figures.owner[0] = '\0';
     }
@@ -155,7 +155,9 @@ static void take_read(struct nats_appender *s, int64_t now_ns, const struct nats
         return; /* late: what it says is not what this term stands on */
     if (event->kind == LINK_READ)
         nats_mark_of(event, &mark);
-    if (mark.released)
+    else /* its records have become too old: it goes on behind them, and nobody owns it */
+        mark = (struct log_mark){.end.sequence = event->sequence, .released = event->sequence > 0};
+    if (event->kind == LINK_READ && mark.released)
         mark.given_to = given_to(s, &event->record);
     note_newest(s, event);
     ownership_read(&s->o, now_ns, &mark);
@@ -179,8 +181,16 @@ static void take_event(struct nats_appender *s, int64_t now_ns, const struct nat
         ownership_refused(o, now_ns, event->token);
         break;
     case LINK_READ:
-    case LINK_EMPTY:
         take_read(s, now_ns, event);
+        break;
+    case LINK_EMPTY:
+        (void)nats_link_ask_length(s->link);
+        break;
+    case LINK_LENGTH:
+        if (event->sequence > 0 && event->first <= event->sequence)
+            ownership_unread(o, now_ns); /* somebody has appended since */
+        else
+            take_read(s, now_ns, event);
         break;
     case LINK_ABSENT: /* there is no such log */
         nats_link_create(s->link, &s->options.log);

@@ -37,7 +37,9 @@ struct nats_appender_options {
     /* Of the workers that may take the log; NULL: whoever is first takes. */
     struct nats_presence *presence;
     struct io_environment environment; /* with presence */
-    /* It owns, and the log ended with `newest` (kind 0: it is empty; owner: whose record that was),
+    bool input;                        /* a log of input: its epochs are numbered by who appends */
+    /* It owns, and the log ended with `newest` (kind 0: it is empty; its epoch is one that none of
+     * the records of input that it has dropped was of; owner: whose record that was),
      * valid until the callback returns. Appending begins with nats_appender_ready. */
     void (*resume)(void *context, const struct record *newest);
     /* It owns no more, and appends nothing. */

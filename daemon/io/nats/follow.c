@@ -10,7 +10,8 @@
  * own figures once a second; where it keeps back what the leader has, records are fetched from the
  * leader one by one for a while, before another consumer is tried.
  *
- * Defines the functions of link.h that follow. Loop thread.
+ * Defines the functions of link.h that follow, and the one that asks how long a log is. Loop
+ * thread.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,13 +41,18 @@ static void consumer_name(const struct nats_link *link, uint32_t generation,
 }
 
 /* $JS.API.VERB.STREAM[.CONSUMER] */
-static void ask_api(struct nats_link *link, const char *verb, const char *consumer,
+static bool ask_api(struct nats_link *link, const char *verb, const char *consumer,
                     enum answer_kind reply, const char *request)
 {
     char subject[2 * NATS_SUBJECT_BYTES];
     snprintf(subject, sizeof subject, "$JS.API.%s.%.200s%s%s", verb, link->options.log.stream,
              consumer != NULL ? "." : "", consumer != NULL ? consumer : "");
-    link_publish(link, subject, reply, link->follow.generation, request);
+    return link_publish(link, subject, reply, link->follow.generation, request);
+}
+
+bool nats_link_ask_length(struct nats_link *link)
+{
+    return ask_api(link, "STREAM.INFO", NULL, ANSWER_LENGTH, "");
 }
 
 static void delete_consumer(struct nats_link *link, uint32_t generation)
@@ -208,6 +214,17 @@ static bool read_answer(natsMsg *message, struct nats_answer *answer)
     const int bytes = natsMsg_GetDataLength(message);
     *answer = (struct nats_answer){0};
     return bytes > 0 && nats_answer_read(natsMsg_GetData(message), (size_t)bytes, answer);
+}
+
+static bool take_length(natsMsg *message, struct nats_event *event)
+{
+    struct nats_answer answer;
+    const bool read = read_answer(message, &answer) && !answer.failed;
+    event->kind = read ? LINK_LENGTH : LINK_ABSENT;
+    event->first = answer.first;
+    event->sequence = answer.last;
+    snprintf(event->text, sizeof event->text, "%s", answer.text);
+    return true;
 }
 
 /* After what the log has is known, and that it goes on where the reader stands. */
@@ -419,6 +436,8 @@ bool follow_take(struct nats_link *link, enum answer_kind kind, uint32_t generat
         return take_fetched(link, message, event);
     case ANSWER_DELIVERY:
         return take_delivery(link, message, event);
+    case ANSWER_LENGTH:
+        return take_length(message, event);
     default:
         return false;
     }

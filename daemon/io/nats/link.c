@@ -333,7 +333,7 @@ bool nats_link_append(struct nats_link *link, const struct log_end *expect, uint
     o->expect = *expect;
     o->term = record->term;
     o->owner = record->owner;
-    o->with_identity = expect->sequence > 0 && !link->id_unknown &&
+    o->with_identity = expect->term > 0 && !link->id_unknown &&
                        clock_realtime_ns() - link->newest_ns < identity_kept_ns;
     record_write(record, o->payload);
     commit(link, o, ANSWER_APPEND, token);

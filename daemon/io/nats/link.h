@@ -73,6 +73,9 @@ uint64_t nats_link_room(const struct nats_link *link);
  * LINK_ABSENT with `tag`, or never. */
 bool nats_link_read(struct nats_link *link, uint64_t sequence, uint32_t tag);
 
+/* Asks where a log without records goes on: LINK_LENGTH or LINK_ABSENT, or never. */
+bool nats_link_ask_length(struct nats_link *link);
+
 /* Asks whoever owns the log in `term`: LINK_ANSWERED or LINK_NO_RESPONDERS. */
 bool nats_link_ask(struct nats_link *link, uint64_t term);
 /* From now on takes the questions for `term`, one after the other as LINK_QUESTION; 0: none. */
@@ -108,6 +111,7 @@ enum nats_event_kind {
     LINK_UNSENT,       /* token: it was not sent, there was no connection */
     LINK_READ,         /* tag, sequence, appended_ns, record */
     LINK_EMPTY,        /* tag: the log has no record */
+    LINK_LENGTH,       /* sequence: of the newest record, which may be gone; first: what is left */
     LINK_ABSENT,       /* tag: there is no such record, or no such log; text */
     LINK_ANSWERED,     /* term */
     LINK_NO_RESPONDERS,

@@ -19,6 +19,7 @@ enum answer_kind {
     ANSWER_DELIVERY = 'd',
     ANSWER_PROBE = 'p',
     ANSWER_FETCH = 'f',
+    ANSWER_LENGTH = 'l',
     ANSWER_NOBODY = 'x', /* of no interest */
 };
 

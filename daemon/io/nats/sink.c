@@ -316,7 +316,7 @@ static void renumber(struct piece *piece, uint64_t from, uint64_t epoch)
 static void begin_anew(struct sink *s, const struct record *newest)
 {
     struct pieces *p = &s->pieces;
-    const uint64_t base = newest->kind != 0 ? newest->epoch + 1 : 0;
+    const uint64_t base = newest->kind != 0 ? newest->epoch + 1 : newest->epoch;
     p->oldest = p->unsent; /* what is older is of another numbering */
     if (p->unsent == p->next) {
         s->raw_epoch = base - s->numbered;
@@ -424,6 +424,7 @@ static int nats_open(const struct sink_options *options, const struct io_environ
         .name = options->name,
         .partition = own->partition,
         .kind = options->raw ? "raw" : "log",
+        .input = options->raw,
         .queue_bytes = NATS_QUEUE_BYTES,
         .log = {.file = own->file, .replicas = own->replicas, .age_ns = own->window_ns},
         .presence = options->raw ? NULL : &environment->nats->presence,

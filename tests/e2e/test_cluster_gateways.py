@@ -1,0 +1,90 @@
+#!/usr/bin/python3
+# parallel: yes
+# takes: 2 s CPU in 12 s
+"""A gateway that is killed and started again, also after RAW has become too old for its window: RAW goes on with an
+epoch of its own, no frame stands in it twice, and LOG has all that RAW has."""
+import time
+import unittest
+
+import cluster_world
+from cluster_world import GATEWAY, RATE, TAPS, WORKER
+
+
+class Gateways(cluster_world.Cluster):
+    def setUp(self):
+        super().setUp()
+        self.dropped = {"raw": [], "log": []}  # records that the logs had once
+
+    def kill(self, name):
+        process = self.daemons[name].process
+        process.kill()
+        process.wait()
+
+    def state(self, kind):
+        with self.client() as client:
+            return client.state(f"convolvd:rig:{kind}")
+
+    def records(self, kind, first=1):
+        return self.dropped[kind] + super().records(kind, max(first, self.state(kind)["first_seq"]))
+
+    def drop_all(self, kind):
+        """Until the log has no record any more; from then on it keeps them."""
+        cluster_world.wait_value(lambda: self.state(kind)["messages"] == 0, f"an empty {kind}")
+        stream = f"convolvd:rig:{kind}"
+        with self.client() as client:
+            config = {**client.api(f"STREAM.INFO.{stream}", {})["config"], "max_age": 0}
+            self.assertNotIn("error", client.api(f"STREAM.UPDATE.{stream}", config))
+
+    def wait_epoch(self, epoch):
+        return cluster_world.wait_value(lambda: (n := self.newest()) and n.epoch == epoch and n.next > RATE // 2 and n,
+                                        f"epoch {epoch} in LOG")
+
+    def begin_and_kill(self, *names, window=""):
+        self.server()
+        self.start("gateway", GATEWAY + window)
+        self.start("a", WORKER + window)
+        self.wait_frames(RATE // 2)
+        for name in names:
+            self.kill(name)
+        time.sleep(0.3)
+        self.dropped = {kind: super(Gateways, self).records(kind) for kind in self.dropped if window}
+
+    def test_killed_and_started_again(self):
+        self.begin(workers=("a",))
+        for epoch in (1, 2):
+            self.kill("gateway")
+            self.start("gateway", GATEWAY)
+            self.wait_epoch(epoch)
+        log = [record for record in self.hold() if record.kind == "data"]
+        raw = [record for record in self.records("raw") if record.kind == "data"]
+        self.assertEqual([record.epoch for record in raw if record.first_missing == 0], [0, 1, 2])
+        for epoch in (0, 1):  # with the tail behind the last frame of RAW
+            self.assertEqual([record.next for record in log if record.epoch == epoch][-1],
+                             [record.next for record in raw if record.epoch == epoch][-1] + TAPS - 1)
+
+    def test_gone_for_longer_than_the_window(self):
+        self.begin_and_kill("gateway", window="window = 2 s\n")
+        self.dropped["log"] = []
+        with self.client() as client:  # only RAW becomes too old
+            stream = "convolvd:rig:log"
+            client.api(f"STREAM.UPDATE.{stream}", {**client.api(f"STREAM.INFO.{stream}", {})["config"], "max_age": 0})
+        self.drop_all("raw")
+        last = self.state("raw")["last_seq"]
+        self.start("gateway", GATEWAY)
+        self.wait_epoch(last)  # none of those dropped can have had that number
+        self.hold()
+
+    def test_all_gone_for_longer_than_the_window(self):
+        self.begin_and_kill("gateway", "a", window="window = 2 s\n")
+        self.drop_all("raw")
+        self.drop_all("log")
+        last = self.state("raw")["last_seq"]
+        self.start("a", WORKER)
+        self.start("gateway", GATEWAY)
+        self.wait_epoch(last)
+        self.dropped["log"] = []  # another chain
+        self.hold()
+
+
+if __name__ == "__main__":
+    unittest.main()
