@@ -70,7 +70,7 @@ class Record:
          self.first, self.next, *_rest) = struct.unpack_from(HEADER, data)
         self.sequence, self.kind = sequence, KINDS[kind]
         fields = struct.unpack_from(HEADER, data)
-        self.appended_ns, self.sample_bytes = fields[20], fields[22]
+        self.capture_ns, self.appended_ns, self.sample_bytes = fields[18], fields[20], fields[22]
         self.type = ">f4" if fields[24] & 1 else "<f4"
         self.chain_before, self.chain = fields[30], fields[31]
         self.frames = self.next - self.first if self.kind == "data" else 0

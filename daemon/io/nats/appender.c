@@ -31,6 +31,8 @@ struct nats_appender {
     char plan[TEXT_MOST], filters[TEXT_MOST]; /* of every record */
     char newest_config[CONFIG_DIGEST];
     char release_to[WORKER_NAME]; /* of the next release; empty: any */
+    bool other_lives;             /* another daemon answers for the log */
+    uint64_t told_other;          /* the term in which that was said */
 
     /* With presence. */
     struct nats_presence_part part;
@@ -163,6 +165,19 @@ static void take_read(struct nats_appender *s, int64_t now_ns, const struct nats
     ownership_read(&s->o, now_ns, &mark);
 }
 
+/* Somebody answers for the log: without presence, that is not expected. */
+static void note_other(struct nats_appender *s, uint64_t term)
+{
+    s->other_lives = s->o.state == OWNERSHIP_FOLLOWING && term == s->o.newest.end.term &&
+                     s->newest_owner != s->options.cluster->identity;
+    if (!s->other_lives || s->options.presence != NULL || term == s->told_other)
+        return;
+    log_warning("%s: %s appends the %s of partition %s: this gateway waits until nobody does, and "
+                "appends nothing; where its input is another one, give it a `partition` of its own",
+                s->options.name, s->figures.owner, s->options.kind, s->options.partition);
+    s->told_other = term;
+}
+
 static void take_event(struct nats_appender *s, int64_t now_ns, const struct nats_event *event)
 {
     struct ownership *o = &s->o;
@@ -209,9 +224,11 @@ static void take_event(struct nats_appender *s, int64_t now_ns, const struct nat
         break;
     case LINK_ANSWERED:
         ownership_answered(o, now_ns, event->term);
+        note_other(s, event->term);
         break;
     case LINK_NO_RESPONDERS:
         ownership_no_responders(o, now_ns, event->term);
+        s->other_lives = false;
         break;
     case LINK_QUESTION:
         if (ownership_answers(o, event->term))
@@ -227,6 +244,7 @@ static void take_event(struct nats_appender *s, int64_t now_ns, const struct nat
         ownership_unread(o, now_ns);
         break;
     case LINK_CONNECTED: /* what was asked before is not answered any more */
+        s->other_lives = false;
         ownership_reconnected(o, now_ns);
         if (s->options.presence != NULL)
             nats_presence_connected(s->options.presence, &s->part);
@@ -433,6 +451,12 @@ uint32_t nats_appender_room(const struct nats_appender *s)
     if (s->o.state != OWNERSHIP_OWNING || s->o.releases || pending >= OWNERSHIP_UNACKNOWLEDGED)
         return 0;
     return OWNERSHIP_UNACKNOWLEDGED - (uint32_t)pending;
+}
+
+bool nats_appender_waits(const struct nats_appender *s)
+{
+    return s->other_lives && s->o.state == OWNERSHIP_FOLLOWING && !s->o.newest.released &&
+           clock_monotonic_ns() - s->o.heard_ns < 3 * s->o.options.ask_ns;
 }
 
 bool nats_appender_append(struct nats_appender *s, struct record *record)

@@ -69,6 +69,9 @@ void nats_appender_ready(struct nats_appender *appender);
  * first of them. */
 void nats_appender_release(struct nats_appender *appender, const char *to);
 
+/* Another daemon owns the log, and lives. */
+bool nats_appender_waits(const struct nats_appender *appender);
+
 /* How many records can be appended now. */
 uint32_t nats_appender_room(const struct nats_appender *appender);
 /* Appends a record of DATA, CHANGE or END. The appender sets term, owner, worker, configuration,

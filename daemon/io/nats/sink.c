@@ -236,10 +236,24 @@ static bool begins_epoch(const struct sink *s, const struct result *result)
            (double)(result->first_frame - s->local_from) - (double)s->sent_next > most;
 }
 
+/* Forgets what waits; returns how many frames that were. */
+static uint64_t forget(struct sink *s)
+{
+    const uint64_t frames = pieces_clear(&s->pieces);
+    s->ledger.pending -= frames;
+    s->ledger.frames -= frames;
+    return frames;
+}
+
 static void put_input(struct sink *s, const struct result *result)
 {
     if (result->frames == 0)
         return;
+    if (nats_appender_waits(s->appender)) { /* another gateway appends it */
+        s->repeated += result->frames + forget(s);
+        s->local_epoch = UINT64_MAX;
+        return;
+    }
     if (begins_epoch(s, result)) {
         s->raw_epoch += s->numbered;
         s->numbered = true;
@@ -361,10 +375,7 @@ static void on_stop(void *context)
     if (s->options.raw)
         return; /* the spool keeps them */
     nats_partition_end(s->partition);
-    const uint64_t frames = pieces_clear(&s->pieces);
-    s->ledger.pending -= frames;
-    s->ledger.frames -= frames; /* the next owner computes them */
-    s->repeated += frames;
+    s->repeated += forget(s); /* the next owner computes them */
     if (s->options.room_again != NULL)
         s->options.room_again(s->options.room_context);
 }
