@@ -35,7 +35,8 @@ json_t *alarms_json(const struct alarms *alarms);
 /* The same as lines of the table; nothing when there are none. */
 void alarms_print(const struct alarms *alarms, FILE *out);
 
-/* Whether an alarm is called that; if none is, `names` gets the names there are, with commas. */
+/* Whether an alarm is called that; if none is, `names`, of at least 64 bytes, gets the names there
+ * are, with commas; where they do not fit, "and 3 more" ends them. */
 bool alarms_have(const struct alarms *alarms, const char *name, char *names, size_t bytes);
 
 /* Acknowledges those listed that have this name, stream and channel (from 1); NULL and 0: any.

@@ -1,19 +1,20 @@
 /* The commands about alarms: acknowledge, noise-floor; see commands.h. */
 #include <math.h>
-#include <stdio.h>
 
 #include "control/alarms.h"
 #include "control/commands_internal.h"
+#include "core/error.h"
 
 json_t *handle_acknowledge(struct call *call, const json_t *request)
 {
     struct alarms *alarms = call->commands->process->alarms;
     const json_int_t channel = json_integer_value(json_object_get(request, "channel"));
     const char *name = json_string_value(json_object_get(request, "alarm"));
-    char names[512], text[1024];
+    struct problem problem; /* no longer than what programs show of an error */
+    char names[400];
     if (name != NULL && !alarms_have(alarms, name, names, sizeof names)) {
-        snprintf(text, sizeof text, "there is no alarm %s; there are %s", name, names);
-        return commands_failure("argument", text);
+        problem_set(&problem, ERROR_ARGUMENT, "there is no alarm %s; there are %s", name, names);
+        return commands_failure("argument", problem.text);
     }
     const uint32_t count =
         alarms_acknowledge(alarms, name, json_string_value(json_object_get(request, "stream")),

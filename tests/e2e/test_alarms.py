@@ -18,6 +18,7 @@ import numpy as np
 import convolvd as c
 from osc_client import Client
 from test_control import Link
+from web_client import Web, new_token
 
 RATE, FRAMES, CHANNELS = 20000, 100, 3  # packets of 5 ms
 NOISE = 3277 // 10  # codes: 0.1 V of 10 V full scale
@@ -307,6 +308,52 @@ class Alarms(unittest.TestCase):
         time.sleep(3)
         self.assertEqual([a for a in self.listed() if a[0] == "flat-line"], [], self.daemon.output())
         self.daemon.stop()
+
+
+class Unknown(unittest.TestCase):
+    """Whoever acknowledges an alarm that there is not is told which there are, in each way to ask."""
+
+    def answers(self, folder, port):
+        """{way: what it says to `acknowledge` of an alarm that there is not}; each is an error."""
+        control = Link(folder, "control")
+        self.addCleanup(control.close)
+        c.wait_for(lambda: "more" in control.ask("acknowledge", alarm="flat_line")["error"], "the alarms of the configuration")
+        answer = control.ask("acknowledge", alarm="flat_line")
+        self.assertEqual((answer["ok"], answer["code"]), (False, "argument"))
+        osc = Client(port)
+        self.addCleanup(osc.close)
+        osc.send("/convolvd/acknowledge", "s", "flat_line")
+        told = osc.await_("/convolvd/error")[2]
+        self.assertEqual(told[0], "/convolvd/acknowledge")
+        done = subprocess.run([os.path.join(c.BUILD, "convolvctl"), "acknowledge", "flat_line"], capture_output=True, text=True,
+                              env={**os.environ, "RUNTIME_DIRECTORY": folder}, timeout=c.PATIENCE_S, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        token, line = new_token("anna", "control")
+        path = os.path.join(folder, "web.tokens")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+            file.write(line + "\n")
+        web = Web(folder, "--tokens", path, "--allow-control")
+        self.addCleanup(web.kill)
+        web.wait_up()
+        status, got = web.post("/api/v1/acknowledge", {"alarm": "flat_line"}, Authorization=f"Bearer {token}")
+        self.assertEqual((status, got["ok"], got["code"]), (400, False, "argument"), got)
+        return {"socket": answer["error"], "osc": told[1], "convolvctl": done.stderr, "http": got["error"]}
+
+    def test_each_way_to_ask(self):
+        """Of 25 names of 35 bytes the first 9 fit."""
+        names = [f"an-alarm-with-a-rather-long-name-{i}" for i in range(10, 35)]
+        port = c.free_port()
+        sections = "".join(f"[alarm {name}]\nstream = a\nquantity = losses\nabove = 1000\n" for name in names)
+        with c.temporary() as folder, \
+             c.Daemon(folder, f"[osc]\naddress = 127.0.0.1:{port}\n[stream a]\nsource = generator\nrate = {RATE} Hz\nfilter = f\n"
+                              f"block = 200\n[filter f]\ntype = lowpass\ncutoff = 5 kHz\n{sections}") as daemon:
+            said = self.answers(folder, port)
+            for way, text in said.items():
+                with self.subTest(way=way):
+                    told, more = re.search("there is no alarm flat_line; there are flat-line, noise-floor, (.*) and ([0-9]+) more", text).groups()
+                    self.assertEqual(told.split(", "), names[:len(names) - int(more)], text)
+                    self.assertEqual(int(more), 16)
+            daemon.stop()
 
 
 class Page(unittest.TestCase):

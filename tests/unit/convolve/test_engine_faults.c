@@ -8,6 +8,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -297,6 +301,7 @@ static void full_disk_is_left_alone(void **state)
         {"/tmp", "/proc/cache", 0, "/tmp"},
         {NULL, "/proc/cache", ENOENT, "/"},
         {"/proc/cache", "/tmp", ENOENT, "/"},
+        {NULL, "/etc/passwd/cache", ENOTDIR, "/"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         unsetenv("POCL_CACHE_DIR");
@@ -323,6 +328,86 @@ static void full_disk_is_left_alone(void **state)
     unsetenv("POCL_CACHE_DIR");
     if (before != NULL)
         setenv("POCL_CACHE_DIR", kept, 1);
+}
+
+enum { NOT_HERE = 255 };
+
+/* In a child: a file system that is mounted to be read. */
+static int read_only(const char *directory)
+{
+    const int own = geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS;
+    if (unshare(own) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("tmpfs", directory, "tmpfs", MS_RDONLY, NULL) != 0)
+        return NOT_HERE;
+    return pocl_cache_direct(directory, 1);
+}
+
+/* In a child: a cache that is there, somebody else's. */
+static int not_ours(const char *directory)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s/pocl", directory);
+    if (mkdir(path, 0555) != 0 || chmod(directory, 0555) != 0 ||
+        (geteuid() == 0 && setuid(65534) != 0))
+        return NOT_HERE;
+    return pocl_cache_direct(directory, 1);
+}
+
+/* What the function returns in a child, and what the child says. */
+static int in_child(int (*function)(const char *directory), const char *directory, char *said,
+                    size_t bytes)
+{
+    int ends[2], status = 0;
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        unsetenv("POCL_CACHE_DIR");
+        const int error = function(directory);
+        const char *moved = getenv("POCL_CACHE_DIR");
+        if (moved != NULL && strstr(moved, "/convolvd-pocl-") != NULL)
+            rmdir(moved);
+        _exit(error);
+    }
+    close(ends[1]);
+    size_t used = 0;
+    ssize_t got;
+    while (used + 1 < bytes && (got = read(ends[0], said + used, bytes - 1 - used)) > 0)
+        used += (size_t)got;
+    said[used] = '\0';
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void unwritable_cache_says_why(void **state)
+{
+    (void)state;
+    static const struct {
+        int (*function)(const char *directory);
+        int error;
+        const char *says;
+    } cases[] = {
+        {read_only, EROFS, "/pocl: nothing can be written there (Read-only file system); PoCL"},
+        {not_ours, EACCES, "/pocl: nothing can be written there (Permission denied); PoCL"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char directory[] = "/tmp/convolvd-cache-XXXXXX", said[4096];
+        assert_non_null(mkdtemp(directory));
+        const int error = in_child(cases[i].function, directory, said, sizeof said);
+        char path[64];
+        snprintf(path, sizeof path, "%s/pocl", directory);
+        chmod(directory, 0700);
+        rmdir(path);
+        rmdir(directory);
+        if (error == NOT_HERE) {
+            print_message("# case %zu: not possible on this machine\n", i);
+            continue;
+        }
+        if (error != cases[i].error || strstr(said, cases[i].says) == NULL)
+            fail_msg("case %zu: %d, \"%s\"", i, error, said);
+    }
 }
 
 static void nvidia_keeps_machine_code_beside_pocl(void **state)
@@ -407,6 +492,7 @@ int main(void)
         cmocka_unit_test(bytes_beside_a_piece_are_noticed),
         cmocka_unit_test(damaged_cache_costs_a_build),
         cmocka_unit_test(full_disk_is_left_alone),
+        cmocka_unit_test(unwritable_cache_says_why),
         cmocka_unit_test(nvidia_keeps_machine_code_beside_pocl),
         cmocka_unit_test(kernels_directory_wins_by_name),
         cmocka_unit_test(costs_are_learnt),
