@@ -180,6 +180,41 @@ class Reader(unittest.TestCase):
         self.finished(tap)
         np.testing.assert_array_equal(self.got(), self.samples[0][:3000])
 
+    def test_a_slow_reader(self):
+        """One that stands still reads on where it was; what the log has dropped meanwhile, it says."""
+        log = Log(self.client, "slow", self.samples)
+        self.client.api(f"STREAM.DELETE.{log.stream}", {})
+        self.client.create(log.stream, log.subject, "file")
+        log.data(500)
+        tap = self.tap("slow", "--until-end")
+        self.wait_for_consumer(log)
+        time.sleep(0.3)
+        tap.send_signal(signal.SIGSTOP)
+        log.data(*[10] * 50)
+        tap.send_signal(signal.SIGCONT)
+        c.wait_for(lambda: self.unread(log) == 0, "the records of the pause")
+        tap.send_signal(signal.SIGSTOP)
+        self.servers[0].signal(signal.SIGKILL)  # nothing waits for the reader in the server or in between
+        self.servers[0].start()
+        self.client.close()
+        log.client = self.client = Client(self.servers[0].port)
+        log.data(300, 200, 1000)
+        self.assertTrue(self.client.api(f"STREAM.PURGE.{log.stream}", {"seq": log.sequence})["success"])
+        tap.send_signal(signal.SIGCONT)
+        log.data(500)
+        log.append(END)
+        ledger, error = self.finished(tap, 1)
+        self.assertIn("packets or frames are missing", error)
+        self.assertEqual((ledger["frames"], ledger["frames_lost"]), (2500, 500))
+        np.testing.assert_array_equal(self.got()[:1000], self.samples[0][:1000])
+        self.assertTrue(np.isnan(self.got()[1000:1500]).all())
+        np.testing.assert_array_equal(self.got()[1500:], self.samples[0][1500:3000])
+
+    def unread(self, log):
+        """Records that the server has not delivered to the reader."""
+        consumers = self.client.api(f"CONSUMER.LIST.{log.stream}", {})["consumers"]
+        return sum(consumer["num_pending"] for consumer in consumers)
+
     @unittest.skipIf(c.SANITIZED, "the archive is a sanitizer's")
     def test_the_library(self):
         """libconvolv-nats as a user has it: two headers, the archive and its pkg-config file."""
