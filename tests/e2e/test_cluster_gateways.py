@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
-# takes: 3 s CPU in 14 s
+# takes: 4 s CPU in 16 s
 """A gateway that is killed and started again, also after RAW has become too old for its window, and two for one
 partition: RAW goes on with an epoch of its own, no frame stands in it twice, and LOG has all that RAW has."""
 import time
@@ -84,6 +84,18 @@ class Gateways(cluster_world.Cluster):
         self.wait_epoch(last)
         self.dropped["log"] = []  # another chain
         self.hold()
+
+    def test_raw_is_gone_with_its_server(self):
+        """The gateway makes it anew and appends what its spool holds, under the same numbers: LOG, which was kept, goes on."""
+        self.server()
+        gateway = self.start("gateway", GATEWAY + "storage = memory\n")
+        self.start("a", WORKER)
+        self.wait_frames(RATE // 2)
+        self.servers[0].kill()
+        self.servers[0].start()
+        self.wait_frames(0, more=RATE)
+        gateway.wait_said("from term 2 on")
+        self.assertEqual({record.epoch for record in self.hold()}, {0})
 
     def test_a_second_gateway_waits(self):
         """… says so, and goes on when the first has gone, with an epoch of its own and nothing of before."""

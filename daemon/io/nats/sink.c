@@ -278,7 +278,8 @@ static void put_input(struct sink *s, const struct result *result)
     drop(s, DROP_QUEUE, result->frames - taken);
 }
 
-/* The newest record is of this sink: what follows it in the spool is appended again. */
+/* The newest record is of this sink: what follows it in the spool is appended again; all of it
+ * where the log is empty (kind 0). */
 static void go_back(struct sink *s, const struct record *newest)
 {
     struct pieces *p = &s->pieces;
@@ -296,7 +297,7 @@ static void go_back(struct sink *s, const struct record *newest)
     if (at == p->next)
         return;
     struct record *r = &piece_at(p, at)->record;
-    if (r->epoch != newest->epoch || r->from <= newest->next)
+    if (newest->kind == 0 || r->epoch != newest->epoch || r->from <= newest->next)
         return;
     /* Beyond the spool: a gap, declared. */
     log_warning("sink %s: RAW went back by more than the spool holds: %llu frames are lost",
@@ -359,7 +360,9 @@ static void on_resume(void *context, const struct record *newest)
     struct sink *s = context;
     if (!s->options.raw)
         resume_results(s, newest);
-    else if (s->resumed && newest->kind != 0 && newest->owner == s->cluster->identity)
+    else if (s->resumed && newest->kind == 0) /* gone: what follows keeps its numbers */
+        go_back(s, &(struct record){0});
+    else if (s->resumed && newest->owner == s->cluster->identity)
         go_back(s, newest);
     else
         begin_anew(s, newest);
