@@ -20,6 +20,7 @@ import convolvd as c
 READ_BY = {
     "README.md": "tests/e2e/test_messages.py", "docs/acoustic-emission.md": "tests/e2e/test_located_sources.py",
     "docs/alarms.md": "tests/e2e/test_alarms.py", "docs/bearing.md": "tests/e2e/test_condition.py",
+    "docs/cluster.md": "tests/e2e/test_cluster_commands.py",
     "docs/control.md": "tests/e2e/test_control.py", "docs/operations.md": "tests/e2e/test_systemd.py",
     "docs/osc.md": "tests/e2e/test_osc.py", "docs/packages.md": "tests/systemd/packages.sh",
     "docs/python.md": "tests/e2e/test_python_package.py", "docs/sound-cards.md": "tests/e2e/test_jack.py",
@@ -35,8 +36,7 @@ ELSEWHERE = {
     "ffmpeg -i x.wav": ("tests/e2e/test_pipes.py", "ffmpeg -v error -i x.wav -f f32le - | convolvd"),
     "sox x.wav": ("tests/e2e/test_pipes.py", "sox x.wav -t raw -e signed -b 16 -L - | convolvd"),
     "arecord -t raw": ("tests/e2e/test_pipes.py", "arecord -q -D recorded -t raw -f FLOAT_LE"),
-    "convolvctl cluster": ("tests/e2e/test_cluster.py", "convolvctl cluster"),
-    "NATS_ADMINISTRATOR=": ("tests/e2e/nats_servers.py", "nats-server"),
+    "NATS_ADMINISTRATOR=": ("tests/e2e/test_nats_config.py", 'os.environ[f"NATS_{role.upper()}"]'),
     "convolv-rig --to 192.0.2.1:5004 --key": ("tests/e2e/test_tags.py", '"--key"'),
     "convolv-tap --listen *:5006 --key": ("tests/e2e/test_tags.py", '"--key"'),
     "convolv-tap --sdp bearing.sdp --pipe": ("tests/e2e/test_python_package.py", "tools.md"),
