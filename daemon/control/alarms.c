@@ -333,30 +333,20 @@ void alarms_print(const struct alarms *alarms, FILE *out)
     }
 }
 
-/* Whether an alarm before item `i` has its name. */
-static bool is_named_before(const struct alarms *alarms, uint32_t i)
-{
-    const char *own = alarms->items[i].name;
-    bool named = strcmp(own, "flat-line") == 0 || strcmp(own, "noise-floor") == 0;
-    for (uint32_t before = 0; before < i && !named; before++)
-        named = strcmp(alarms->items[before].name, own) == 0;
-    return named;
-}
-
+/* Also those of a configuration that the timer has not come to yet. */
 bool alarms_have(const struct alarms *alarms, const char *name, char *names, size_t bytes)
 {
     static const char tail[] = " and 4294967295 more";
+    const struct config *config = alarms->process->config;
     size_t used = (size_t)snprintf(names, bytes, "flat-line, noise-floor");
     uint32_t more = 0;
     assert(bytes > used + sizeof tail);
     if (strcmp(name, "flat-line") == 0 || strcmp(name, "noise-floor") == 0)
         return true;
-    for (uint32_t i = 0; i < alarms->count; i++) {
-        const char *own = alarms->items[i].name;
+    for (uint32_t i = 0; config != NULL && i < config->alarm_count; i++) {
+        const char *own = config->alarms[i].name;
         if (strcmp(own, name) == 0)
             return true;
-        if (is_named_before(alarms, i))
-            continue;
         if (more > 0 || used + 2 + strlen(own) + sizeof tail > bytes)
             more++;
         else
