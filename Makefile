@@ -156,6 +156,7 @@ help:
 #: make demo-cluster     the same with a NATS server, a gateway and two workers; one is killed, one stopped
 #:   DEMO_WEB=1          then the live page: its address, and pictures of it in build/
 #: make check            install what is missing, build, pass every test, plain and sanitized
+#: make check-threads    what runs on several threads, under the thread sanitizer
 #: make check-long       the tests that take too long for every change
 #: make gates            the rules about the source tree: floors, sizes, words, formatting
 #: make cluster-faults   ten minutes of faults at random on three servers and their daemons
@@ -348,6 +349,19 @@ check-long:
 	+@$(MAKE) --no-print-directory deps PACKAGES_TEST="$(PACKAGES_TEST) $(PACKAGES_LONG)"
 	+@$(MAKE) --no-print-directory -j$(JOBS) testables
 	@$(PYTHON) tests/run --long $(CHECK_ARGS) --build $(BUILD) --units $(UNIT:$(BUILD)/%=%) --scripts $(SCRIPTS)
+
+# What runs on several threads, where the thread sanitizer sees unordered access to the same memory.
+THREADED_UNIT    = $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(shell grep -lE '^ \* threads: yes$$' $(UNIT_SRC))))
+THREADED_SCRIPTS = $(shell grep -lE '^# threads: yes$$' $(SCRIPTS))
+.PHONY: check-threads check-threads-only testables-threads
+check-threads: deps
+	+@$(MAKE) --no-print-directory SANITIZER=thread check-threads-only
+
+check-threads-only:
+	+@$(MAKE) --no-print-directory -j$(JOBS) testables-threads
+	@$(PYTHON) tests/run $(CHECK_ARGS) --sanitize-all --build $(BUILD) --units $(THREADED_UNIT:$(BUILD)/%=%) --scripts $(THREADED_SCRIPTS)
+
+testables-threads: all $(FAULTY_CL) $(HITS_OF) $(BUILD)/convolvd-test $(THREADED_UNIT)
 
 gates:
 	@$(PYTHON) tests/run --gates $(GATES)

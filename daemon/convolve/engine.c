@@ -170,15 +170,21 @@ void engine_free(struct engine *engine)
     free(engine);
 }
 
+/* `stopping` is set, and nothing waits for an event any more. */
+static void stop_waiter(struct engine *engine)
+{
+    if (!engine->waits)
+        return;
+    doorbell_ring(engine->waiter_bell);
+    pthread_join(engine->waiter, NULL);
+}
+
 static void stop_threads(struct engine *engine)
 {
     atomic_store_explicit(&engine->stopping, true, memory_order_release);
     doorbell_ring(engine->doorbell);
     pthread_join(engine->thread, NULL);
-    if (engine->waits) {
-        doorbell_ring(engine->waiter_bell);
-        pthread_join(engine->waiter, NULL);
-    }
+    stop_waiter(engine);
 }
 
 static int start_threads(struct engine *engine, struct problem *problem)
@@ -189,16 +195,17 @@ static int start_threads(struct engine *engine, struct problem *problem)
         spsc_open(&engine->waiting, BATCHES_MAX + 1) < 0 ||
         spsc_open(&engine->feeds.waiting, FEEDS_MAX) < 0)
         return problem_set(problem, ERROR_MEMORY, "out of memory for batches");
-    if (pthread_create(&engine->thread, NULL, engine_thread, engine) != 0)
-        return problem_set(problem, ERROR_SYSTEM, "%s", none);
-    if (!engine->device.traits.polled)
-        return 0;
-    /* The device thread reads `waits` at its first batch, which nobody has submitted yet. */
-    if (pthread_create(&engine->waiter, NULL, engine_waiter, engine) != 0) {
-        stop_threads(engine);
+    /* The waiter first: the device thread reads `waits` as soon as it runs. */
+    if (engine->device.traits.polled) {
+        if (pthread_create(&engine->waiter, NULL, engine_waiter, engine) != 0)
+            return problem_set(problem, ERROR_SYSTEM, "%s", none);
+        engine->waits = true;
+    }
+    if (pthread_create(&engine->thread, NULL, engine_thread, engine) != 0) {
+        atomic_store_explicit(&engine->stopping, true, memory_order_release);
+        stop_waiter(engine);
         return problem_set(problem, ERROR_SYSTEM, "%s", none);
     }
-    engine->waits = true;
     return 0;
 }
 

@@ -13,10 +13,11 @@ void presence_mark(struct stream *s, uint64_t from, uint64_t until, bool present
         if (run > until - from)
             run = until - from;
         uint32_t bits = (run == 32 ? UINT32_MAX : ((UINT32_C(1) << run) - 1)) << bit;
-        if (present)
-            s->ring->present[slot / 32] |= bits;
-        else
-            s->ring->present[slot / 32] &= ~bits;
+        uint32_t *word = &s->ring->present[slot / 32];
+        const uint32_t changed = present ? *word | bits : *word & ~bits;
+        /* A batch may read other bits of this word meanwhile: whole words, in no particular order.
+         */
+        __atomic_store_n(word, changed, __ATOMIC_RELAXED);
         from += run;
     }
 }

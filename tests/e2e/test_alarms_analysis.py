@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# threads: yes
 # takes: 1 s CPU in 11 s
 """Alarms on quantities of an analysis: how many hits a channel has, their energies, a field of them, intervals, dead
 time. They end when it is certain that nothing more is beyond the limit, and stay while that is unknown."""

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# threads: yes
 # long: also, many more rounds of random packets and batches
 # takes: 1 s CPU in 2 s
 # takes-long: 5 s CPU in 10 s

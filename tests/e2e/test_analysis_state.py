@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# threads: yes
 # long: also, many more rounds of random packets and batches
 # timeout: 300
 # takes: 2 s CPU in 4 s

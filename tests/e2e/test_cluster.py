@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# threads: yes
 # takes: 3 s CPU in 8 s
 """Partitions: a gateway, workers and a real NATS server. Whatever dies, stops or comes back, LOG holds each
 frame once, in order, with the samples that an undisturbed daemon computes from RAW: lost = doubled = wrong = 0."""

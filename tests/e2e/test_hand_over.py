@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# threads: yes
 # takes: 2 s CPU in 6 s
 """A restart goes on in the middle of the epoch: SIGUSR2 makes the daemon hand its streams over through the
 service manager's descriptor store, and the next one continues them, without settling. The manager here is

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# threads: yes
 # takes: 0 s CPU in 2 s
 """Values of other channels in events: a load that rises, falls and rises higher while a bar emits. Each hit and
 source carries the load at its first frame, in files of every kind, and sources are marked as ASTM E1067 and

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# threads: yes
 # takes: 4 s CPU in 12 s
 # long: also, the other tests of streams with several loops
 """`loops` in [device]: streams on event loops of their own. Results, losses, commands and reloads are those of one

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# threads: yes
 # takes: 1 s CPU in 16 s
 # sanitizers: yes
 """SIGHUP: what has not changed runs on without missing a block, what has changed is swapped in without

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # kernels: plain, files are tested
 # parallel: yes
+# threads: yes
 # long: also, more random moments of a kill
 # takes: 4 s CPU in 8 s
 # takes-long: 15 s CPU in 25 s

@@ -121,7 +121,10 @@ HOST_INLINE void NAME(read_frames)(const struct host_block_read *read, uint32_t 
     for (uint32_t n = from; n < until; n++, to += 2) {
         const uint32_t slot = (read->start + n) & read->mask;
         bits valid = used;
-        if (read->present != NULL && (read->present[slot >> 5] >> (slot & 31) & 1) == 0) {
+        /* The loop may set other bits of this word meanwhile (stream/presence.c). */
+        if (read->present != NULL &&
+            (__atomic_load_n(&read->present[slot >> 5], __ATOMIC_RELAXED) >> (slot & 31) & 1) ==
+                0) {
             *to = (real){0};
             continue;
         }

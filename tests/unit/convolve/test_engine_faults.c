@@ -5,6 +5,7 @@
  * of device memory is noticed, and a first batch meets no page fault.
  *
  * takes: 2 s CPU in 2 s
+ * threads: yes
  */
 #include <dirent.h>
 #include <errno.h>

@@ -4,6 +4,7 @@
  * and what the host's copy of the second ring says is wrong on purpose.
  *
  * takes: 2 s CPU in 2 s
+ * threads: yes
  */
 #include <setjmp.h>
 #include <stdarg.h>

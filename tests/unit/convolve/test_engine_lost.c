@@ -2,6 +2,8 @@
  * Losing a device: any thread may declare it, the first cause counts, LOOP is woken once; a batch
  * has a deadline of its patience and twenty times its cost; what is abandoned closes nothing and
  * wakes nobody until all of it has come back and been closed.
+ *
+ * threads: yes
  */
 #include <pthread.h>
 #include <setjmp.h>

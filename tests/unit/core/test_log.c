@@ -1,5 +1,9 @@
-/* Log: what a line is about becomes fields of the journal, and nothing else does; its thread writes
- * what others log, and nobody waits for whoever reads it. */
+/*
+ * Log: what a line is about becomes fields of the journal, and nothing else does; its thread writes
+ * what others log, and nobody waits for whoever reads it.
+ *
+ * threads: yes
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,8 @@
 /*
  * The queue of an event sink: whatever the sink does with events, those put are delivered, dropped
  * under a name or pending, also where a sink learns late that a write has failed.
+ *
+ * threads: yes
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,8 @@
 /*
  * The thread of a sink: messages arrive once, in order, however both sides sleep and wake; what is
  * left is written at the end, or dropped at the deadline; a thread that hangs is abandoned.
+ *
+ * threads: yes
  */
 #include <setjmp.h>
 #include <stdarg.h>

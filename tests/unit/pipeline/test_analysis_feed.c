@@ -3,6 +3,8 @@
  * that is late, the runs hold every frame of an epoch exactly once and in order, with its samples
  * or as dropped; the history before a run is what was there, zeros where frames were dropped; and
  * no frame is forgotten.
+ *
+ * threads: yes
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,6 +3,8 @@
  * decimated. The device has memory of its own, whatever it is. What comes out is to the bit what
  * two streams give that meet on the host; and no sample of the second stage's input crosses the
  * bus.
+ *
+ * threads: yes
  */
 #include <setjmp.h>
 #include <stdarg.h>

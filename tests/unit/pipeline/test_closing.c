@@ -1,6 +1,8 @@
 /*
  * What is out of use on a device is closed on a thread of that device (pipeline/closing.h): a
  * driver that hangs holds up neither other devices nor libuv's threads.
+ *
+ * threads: yes
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,6 +2,8 @@
  * Several loops: the main loop's turn excludes theirs, begins although a loop is always ready, and
  * what it gives to a loop that sleeps is handled at once. Streams that share something with others
  * stay on the main loop.
+ *
+ * threads: yes
  */
 #include <setjmp.h>
 #include <stdarg.h>

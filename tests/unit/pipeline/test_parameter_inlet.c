@@ -2,6 +2,8 @@
  * Values of another stream in events: the newest sample that is not after the event's arrival, with
  * its age and error bound; none where it is invalid, too old, or never came. When an analysis waits
  * for the other stream, and when it does not. A state that goes on.
+ *
+ * threads: yes
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,6 +2,8 @@
  * Partial blocks: a stream that an idle flush interrupts, and a stream that reads it, against the
  * same two without a flush. Frames that are not marked partial are the same to the bit; those that
  * are marked are the flushed part of a block, and downstream what depends on it.
+ *
+ * threads: yes
  */
 #include <setjmp.h>
 #include <stdarg.h>

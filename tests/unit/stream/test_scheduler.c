@@ -2,6 +2,8 @@
  * Streams, scheduler and engine together on the real device: streams come, go and change
  * their filter while another runs and must not notice; a saturating stream must not make a
  * modest one late; and the loop thread neither allocates nor locks per block.
+ *
+ * threads: yes
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>

@@ -1,6 +1,8 @@
 /*
  * The sink `recording` with its thread and a uv loop: every frame put is in a file, pending or
  * counted as dropped, whatever the queue, the deadline or a kill.
+ *
+ * threads: yes
  */
 #include <math.h>
 #include <setjmp.h>

@@ -2,6 +2,8 @@
  * Link to a helper process that hangs in a driver: no signal ends it, and nothing waits for it. The
  * helper here is this program; a waitpid of its own plays the kernel's part, as state D cannot be
  * caused.
+ *
+ * threads: yes
  */
 #include <setjmp.h>
 #include <stdarg.h>
