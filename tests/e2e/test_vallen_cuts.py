@@ -50,12 +50,14 @@ def apply(files, change):
 
 
 def after_power_cut(begin, changes, keep):
-    """Of the writes since the last sync of their file, those that `keep` says."""
+    """Of each write since the last sync of its file, so many of its first bytes as `keep(bytes)` says."""
     files = {name: bytearray(content) for name, content in begin.items()}
     for i, change in enumerate(changes):
         durable = any(later[0] == "sync" and later[1] == change[1] for later in changes[i + 1:])
-        if change[0] != "write" or durable or keep():
-            apply(files, change)
+        operation, name, offset, data = change
+        kept = len(data) if operation != "write" or durable else keep(len(data))
+        if operation != "write" or kept > 0:
+            apply(files, (operation, name, offset, data[:kept]))
     return files
 
 
@@ -205,14 +207,24 @@ class Cuts(unittest.TestCase):
                     self.repaired(where)
 
     def test_power_cut_at_any_change(self):
-        """A disk that keeps what was synced, and of the rest nothing or a part."""
-        chance = random.Random(3)
+        """A disk that keeps what was synced, and of the rest nothing, some writes, or each up to any byte of it."""
+        seed = int(os.environ.get("CONVOLVD_TEST_SEED") or random.SystemRandom().getrandbits(32))
+        chance = random.Random(seed)
+        torn = 0
+
+        def up_to_any_byte(count):
+            nonlocal torn
+            kept = chance.choice((0, count, chance.randrange(count + 1)))
+            torn += 0 < kept < count
+            return kept
         for i in range(0, len(self.changes), 5 if LONG else 37):
-            for keep in (lambda: False, lambda: chance.random() < 0.5):
-                store(self.path("cut"), after_power_cut(self.begin, self.changes[:i], keep))
-                self.assert_prefix(self.look(self.path("cut")), False)
-                if i % 2 == 0:
-                    self.repaired(f"power cut at {i}")
+            for keep in (lambda count: 0, lambda count: chance.choice((0, count)), up_to_any_byte):
+                with self.subTest(f"CONVOLVD_TEST_SEED={seed}: power cut at {i}"):
+                    store(self.path("cut"), after_power_cut(self.begin, self.changes[:i], keep))
+                    self.assert_prefix(self.look(self.path("cut")), False)
+                    if i % 2 == 0:
+                        self.repaired(f"power cut at {i}")
+        self.assertGreater(torn, 0)
 
 
 if __name__ == "__main__":
