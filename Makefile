@@ -653,13 +653,14 @@ install-python:
 	$(PYTHON) -m zipfile -e $(BUILD)/python/convolv-$(VERSION)-py3-none-any.whl $(DESTDIR)$(PYTHON_SITE)
 
 # Removes what `make install install-python` with the same PREFIX, DESTDIR and PYTHON_SITE puts there, and no
-# file more; then the folders of our own that are empty.
+# file more but what Python has compiled of it; then the folders of our own that are empty.
 .PHONY: uninstall
 uninstall:
 	rm -rf $(BUILD)/installed
 	+@$(MAKE) --no-print-directory install install-python DESTDIR=$(abspath $(BUILD))/installed >$(BUILD)/uninstall.log 2>&1 || { cat $(BUILD)/uninstall.log >&2; exit 1; }
-	cd $(BUILD)/installed && find . ! -type d -exec sh -c 'for file; do rm -f "$(DESTDIR)/$$file"; done' sh {} +
-	cd $(BUILD)/installed && find . -depth -type d -path '*/convolv*' -exec sh -c 'for folder; do rmdir "$(DESTDIR)/$$folder" 2>/dev/null || true; done' sh {} +
+	cd $(BUILD)/installed && find . ! -type d -exec sh -c 'for file; do rm -f "$(abspath $(DESTDIR))/$$file"; done' sh {} +
+	rm -rf $(DESTDIR)$(PYTHON_SITE)/convolv/__pycache__
+	cd $(BUILD)/installed && find . -depth -type d -path '*/convolv*' -exec sh -c 'for folder; do rmdir "$(abspath $(DESTDIR))/$$folder" 2>/dev/null || true; done' sh {} +
 	rm -rf $(BUILD)/installed
 
 # Debian packages into build/deb/, without network; DEB_ARGS=--twice proves that they are reproducible.

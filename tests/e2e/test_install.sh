@@ -128,7 +128,10 @@ echo "ok 5 - each file belongs to a package"
 
 : >"$root/usr/bin/somebody-elses"
 : >"$root/usr/share/doc/convolvd/of-the-user"
-make --no-print-directory uninstall DESTDIR="$root" PREFIX=/usr >"$root/log" 2>&1 || {
+python3 -m compileall -q "$root/usr/lib/python3/dist-packages/convolv"
+[ -d "$root/usr/lib/python3/dist-packages/convolv/__pycache__" ] || fail "Python compiled nothing"
+# Relative, as a user may give it: `make` and what it calls are not in one folder.
+make --no-print-directory uninstall DESTDIR="$(realpath --relative-to=. "$root")" PREFIX=/usr >"$root/log" 2>&1 || {
     cat "$root/log"
     fail "make uninstall"
 }
@@ -137,5 +140,7 @@ printf '%s\n' ./bin/somebody-elses ./share/doc/convolvd/of-the-user | diff - "$r
     sed 's/^/# /' "$root/diff"
     fail "what uninstall leaves"
 }
-[ ! -e "$root/usr/share/convolvd" ] || fail "an empty folder of ours is left"
+for folder in share/convolvd lib/python3/dist-packages/convolv share/doc/convolvd/examples; do
+    [ ! -e "$root/usr/$folder" ] || fail "an empty folder of ours is left: $folder"
+done
 echo "ok 6 - uninstall"
