@@ -60,6 +60,12 @@ stream = vessel
 quantity = level
 above = 1 mV
 within = 0.5 s
+
+[alarm louder]
+stream = vessel
+quantity = level
+above = 2 mV
+within = 0.5 s
 """
 
 # The B-scan's canvas: where its area lies in the window, and the brightness of one point of a row.
@@ -171,14 +177,32 @@ class Steer(unittest.TestCase):
         self.assertLess(at, 60)
         self.open("ascan?stream=vessel")
 
-    def test_an_alarm_is_acknowledged(self):
+    def acknowledged(self, name):
+        alarm = next(a for a in self.daemon.status()["alarms"] if a["name"] == name)
+        self.assertEqual(alarm["state"], "active")
+        return alarm["acknowledged"]
+
+    def test_alarms_are_acknowledged(self):
+        """One with the mouse, one with a key. While values change, the keyboard stays where it is."""
         self.open("events")
-        row = "document.querySelector('.alarm')"
-        self.browser.wait(f"{row}?.textContent.includes('loud') && {row}.querySelector('button')?.disabled === false", "the alarm")
+        loud, louder = (f"[...document.querySelectorAll('.alarm')].find((row) => row.querySelector('strong').textContent.endsWith(' {name}'))"
+                        for name in ("loud", "louder"))
+        button = "?.querySelector('button')"
+        self.browser.wait(f"{loud}{button}?.disabled === false && {louder}{button}?.disabled === false", "both alarms")
+        value = f"{louder}.querySelector('.caption').textContent"
+        self.browser.script(f"window.before = {value}; window.focused = {louder}.querySelector('button'); window.focused.focus()")
+        self.browser.wait(f"{value} !== window.before", "another value")
+        self.assertTrue(self.browser.script("return document.activeElement === window.focused && window.focused.isConnected"))
         self.click(".alarm button")
-        self.browser.wait(f"{row}.textContent.includes('acknowledged') && !{row}.querySelector('button')", "the acknowledgement")
-        alarm = next(a for a in self.daemon.status()["alarms"] if a["name"] == "loud")
-        self.assertEqual((alarm["state"], alarm["acknowledged"]), ("active", True))
+        first, second = ("loud", "louder") if self.browser.script(f"return {loud} === document.querySelector('.alarm')") else ("louder", "loud")
+        c.wait_for(lambda: self.acknowledged(first), "the acknowledgement")
+        self.browser.wait("!document.querySelector('.alarm').querySelector('button')", "the first without its button")
+        self.assertFalse(self.acknowledged(second))
+        self.browser.press("k")
+        c.wait_for(lambda: self.acknowledged(second), "the second acknowledgement")
+        self.browser.wait("!document.querySelector('.alarm button')", "no button")
+        self.browser.press("l")
+        self.browser.wait("window.convolv.app.parameters.show === 'alarms'", "the next kind of events")
         self.browser.wait("[...document.querySelectorAll('.events td.text')].some((cell) => cell.textContent.includes('acknowledged'))", "the event")
         self.assertEqual(self.browser.faults(), [])
 

@@ -24,7 +24,7 @@ export class Tools {
             "aria-haspopup": "menu", onclick: () => { this.menu.hidden = !this.menu.hidden; } }, icon("export"));
         const theme = h("button", { class: "quiet", type: "button", title: "Light or dark (t)", "aria-label": "Light or dark",
             onclick: () => this.changeTheme() }, icon("theme"));
-        const help = h("button", { class: "quiet wide", type: "button", title: "Keys (?)", "aria-label": "Keys", onclick: helpDialog }, icon("help"));
+        const help = h("button", { class: "quiet", type: "button", title: "Keys (?)", "aria-label": "Keys", onclick: helpDialog }, icon("help"));
         this.signText = h("span", {});
         this.sign = h("button", { class: "quiet", type: "button", id: "sign-in", onclick: () => this.signIn() }, icon("key"), this.signText);
         host.append(this.lamp, this.pause, h("div", { class: "menu" }, this.exportButton, this.menu), theme, help, this.sign);

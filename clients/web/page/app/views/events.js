@@ -2,7 +2,7 @@
  * Events: alarms with acknowledgement, and everything that happened, newest first: losses, changes,
  * devices, marks. Each row says when, where (stream, epoch, frame) and who asked.
  */
-import { h, setHidden, setText } from "../ui/dom.js";
+import { h, setClass, setHidden, setText } from "../ui/dom.js";
 import { Controls } from "../ui/controls.js";
 import { clockTime, count, elapsed, si } from "../model/units.js";
 
@@ -15,6 +15,48 @@ const PARAMETERS = {
     show: { type: "choice", choices: Object.keys(GROUPS), default: "all" },
     only: { type: "flag", default: false },
 };
+
+const alarmKey = (alarm) => JSON.stringify([alarm.name, alarm.stream, alarm.channel]);
+
+/* One alarm. Its elements stay as long as the alarm does: values change ten times a second, and whoever is at its
+ * button with the keyboard stays there. */
+class AlarmRow {
+    constructor(app) {
+        this.app = app;
+        this.name = h("strong", {});
+        this.text = document.createTextNode("");
+        this.times = h("div", { class: "caption" });
+        this.button = h("button", { type: "button", onclick: () => this.acknowledge() }, "Acknowledge");
+        this.done = h("span", { class: "caption", tabindex: "-1" }, "acknowledged");
+        this.element = h("div", {}, h("div", { class: "what" }, this.name, this.text, this.times), this.button);
+    }
+
+    acknowledge() {
+        const { name, stream, channel } = this.alarm;
+        this.app.command("acknowledge", { alarm: name, ...(stream ? { stream } : {}), ...(channel ? { channel } : {}) });
+    }
+
+    write(alarm, may, why) {
+        this.alarm = alarm;
+        const active = alarm.state === "active";
+        setClass(this.element, active ? "alarm" : "alarm ended");
+        setText(this.name, `${active ? "▲" : "▽"} ${alarm.name}`);
+        setText(this.text, alarm.text ?? "");
+        const lasted = alarm.ended_realtime_ns ? (alarm.ended_realtime_ns - alarm.since_realtime_ns) / 1e9 : NaN;
+        setText(this.times, [`since ${clockTime(alarm.since_realtime_ns)}`, alarm.ended_realtime_ns && `ended ${clockTime(alarm.ended_realtime_ns)} after ${elapsed(lasted)}`,
+            alarm.raised > 1 && `raised ${count(alarm.raised)} times`, alarm.value !== null && alarm.value !== undefined && `value ${si(alarm.value, alarm.unit ?? "", 4)}`,
+            alarm.limit !== null && alarm.limit !== undefined && `limit ${si(alarm.limit, alarm.unit ?? "", 4)}`].filter(Boolean).join(" · "));
+        this.button.disabled = !may;
+        this.button.title = why ?? "";
+        const [shown, other] = alarm.acknowledged ? [this.done, this.button] : [this.button, this.done];
+        if (other.isConnected) {
+            const focused = document.activeElement === other;
+            other.replaceWith(shown);
+            if (focused)
+                shown.focus();
+        }
+    }
+}
 
 class EventsView {
     constructor(app, host) {
@@ -36,7 +78,18 @@ class EventsView {
         on("status", () => this.writeAlarms());
         on("role", () => this.writeAlarms());
         on("event", () => { this.dirty = true; });
-        this.alarmKey = "";
+        this.rows = new Map(); // AlarmRow of each alarm
+        this.keys = [["k", "acknowledge the first alarm that waits", () => this.waiting()[0]?.acknowledge()], ["l", "show all or the next kind of events", () => this.nextKind()]];
+    }
+
+    /* Rows whose alarm nobody has acknowledged, if this viewer may. */
+    waiting() {
+        return [...this.rows.values()].filter((row) => row.button.isConnected && !row.button.disabled);
+    }
+
+    nextKind() {
+        const kinds = Object.keys(GROUPS);
+        this.app.set({ show: kinds[(kinds.indexOf(this.app.parameters.show) + 1) % kinds.length] });
     }
 
     parametersChanged() {
@@ -67,23 +120,17 @@ class EventsView {
         const waiting = alarms.filter((alarm) => !alarm.acknowledged);
         this.all.hidden = waiting.length < 2;
         this.all.disabled = !may;
-        const key = JSON.stringify([alarms, may, why]);
-        if (key === this.alarmKey)
-            return;
-        this.alarmKey = key;
-        this.alarms.replaceChildren(...alarms.map((alarm) => this.alarmRow(alarm, may, why)));
-    }
-
-    alarmRow(alarm, may, why) {
-        const acknowledge = h("button", { type: "button", disabled: !may, title: why, onclick: () =>
-            this.app.command("acknowledge", { alarm: alarm.name, ...(alarm.stream ? { stream: alarm.stream } : {}), ...(alarm.channel ? { channel: alarm.channel } : {}) }) }, "Acknowledge");
-        const lasted = alarm.ended_realtime_ns ? (alarm.ended_realtime_ns - alarm.since_realtime_ns) / 1e9 : NaN;
-        const times = [`since ${clockTime(alarm.since_realtime_ns)}`, alarm.ended_realtime_ns && `ended ${clockTime(alarm.ended_realtime_ns)} after ${elapsed(lasted)}`,
-            alarm.raised > 1 && `raised ${count(alarm.raised)} times`, alarm.value !== null && alarm.value !== undefined && `value ${si(alarm.value, alarm.unit ?? "", 4)}`,
-            alarm.limit !== null && alarm.limit !== undefined && `limit ${si(alarm.limit, alarm.unit ?? "", 4)}`].filter(Boolean).join(" · ");
-        return h("div", { class: alarm.state === "active" ? "alarm" : "alarm ended" },
-            h("div", { class: "what" }, h("strong", {}, `${alarm.state === "active" ? "▲" : "▽"} ${alarm.name}`), alarm.text ?? "", h("div", { class: "caption" }, times)),
-            alarm.acknowledged ? h("span", { class: "caption" }, "acknowledged") : acknowledge);
+        const rows = new Map(alarms.map((alarm) => [alarmKey(alarm), this.rows.get(alarmKey(alarm)) ?? new AlarmRow(this.app)]));
+        for (const [key, row] of this.rows)
+            if (!rows.has(key))
+                row.element.remove();
+        this.rows = rows;
+        alarms.forEach((alarm, i) => {
+            const row = rows.get(alarmKey(alarm));
+            row.write(alarm, may, why);
+            if (this.alarms.children[i] !== row.element)
+                this.alarms.insertBefore(row.element, this.alarms.children[i] ?? null);
+        });
     }
 
     exported() {
