@@ -192,6 +192,16 @@ int database_leave_log(sqlite3 *db)
 
 /* ---- tables of keys ---------------------------------------------------------------------- */
 
+bool database_is_empty(sqlite3 *db)
+{
+    sqlite3_stmt *s = NULL;
+    const char *const text = "SELECT 1 FROM sqlite_schema LIMIT 1";
+    const bool empty =
+        sqlite3_prepare_v2(db, text, -1, &s, NULL) == SQLITE_OK && sqlite3_step(s) == SQLITE_DONE;
+    sqlite3_finalize(s);
+    return empty;
+}
+
 bool database_is_table(sqlite3 *db, const char *name)
 {
     sqlite3_stmt *s = NULL;

@@ -37,6 +37,9 @@ int database_open_own(const char *path, sqlite3 **out);
  * somebody else has it open. */
 int database_leave_log(sqlite3 *db);
 
+/* Whether nothing stands in it: a writer was killed before its first transaction. */
+bool database_is_empty(sqlite3 *db);
+
 /* Whether it is a plain table: neither a view nor anything that code of the file computes. */
 bool database_is_table(sqlite3 *db, const char *name);
 

@@ -78,7 +78,7 @@ static void remove_index(const char *path)
 static int repair(sqlite3 *db, const char *path, enum vallen_file file, bool *repaired)
 {
     int status = database_run(db, "SELECT 1 FROM sqlite_schema");
-    if (status != SQLITE_OK || !says(db, file, "WriterID", "convolvd "))
+    if (status != SQLITE_OK || (!says(db, file, "WriterID", "convolvd ") && !database_is_empty(db)))
         return status;
     if (says(db, file, "FileStatus", "2")) {
         status = finish(db, file);

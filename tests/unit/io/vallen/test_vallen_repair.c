@@ -185,6 +185,26 @@ static void run(const char *path, const char *sql)
     sqlite3_close(db);
 }
 
+/* A writer killed before its first transaction leaves no log and no index beside an empty file. */
+static void test_empty_files_leave_their_log(void **state)
+{
+    (void)state;
+    scratch_clear();
+    const char *pri = path_of("f.pridb");
+    const pid_t child = fork();
+    if (child == 0) {
+        sqlite3 *db;
+        sqlite3_open(pri, &db);
+        sqlite3_exec(db, "PRAGMA journal_mode=WAL; SELECT 1 FROM sqlite_schema", NULL, NULL, NULL);
+        raise(SIGKILL);
+    }
+    waitpid(child, NULL, 0);
+    assert_true(exists("f.pridb-wal") && exists("f.pridb-shm"));
+    vallen_repair("archive", pri);
+    assert_false(exists("f.pridb-wal") || exists("f.pridb-shm"));
+    assert_string_equal(vallen_text(pri, "PRAGMA journal_mode"), "delete");
+}
+
 /* Others' files of such a name, and what is no database. */
 static void test_what_is_not_ours_is_left_alone(void **state)
 {
@@ -242,6 +262,7 @@ int main(void)
         cmocka_unit_test(test_all_that_was_committed),
         cmocka_unit_test(test_the_next_sink_repairs),
         cmocka_unit_test(test_what_is_open_is_left_alone),
+        cmocka_unit_test(test_empty_files_leave_their_log),
         cmocka_unit_test(test_what_is_not_ours_is_left_alone),
         cmocka_unit_test(test_names),
     };
