@@ -91,8 +91,8 @@ uint64_t analysis_stage_held(const struct analysis_stage *stage);
 /* LOOP. So many frames that another one held before it are part of no event: they are dead, dropped
  * by a stop. */
 void analysis_stage_lose(struct analysis_stage *stage, uint64_t frames);
-/* LOOP, for one that takes events while it is idle: nobody goes on from it, so the epoch ends for
- * it: what is open is cut, and told. */
+/* LOOP, while it is idle: nobody goes on from it, so the epoch ends for it: what is open is cut,
+ * and told. One that takes events: only while the one that puts them is idle, too, and stays so. */
 void analysis_stage_end(struct analysis_stage *stage);
 
 /* LOOP. Analyses what it holds, closes its sinks and readers, then calls `closed`. What is left

@@ -99,22 +99,6 @@ uint8_t *analysis_states_write(struct pipeline *pipeline, size_t *count)
     return bytes;
 }
 
-void analysis_states_leave(struct pipeline *pipeline, const struct pipeline *successor)
-{
-    for (uint32_t i = 0; i < pipeline->analysis_count; i++) {
-        struct pipeline_analysis *analysis = &pipeline->analyses[i];
-        bool went_on = analysis->handed_on && successor == NULL;
-        for (uint32_t k = 0; successor != NULL && k < successor->analysis_count; k++)
-            went_on = went_on ||
-                      (successor->analyses[k].resumed &&
-                       strcmp(successor->analyses[k].config->name, analysis->config->name) == 0);
-        if (!went_on)
-            analysis_stage_end(analysis->stage);
-    }
-}
-
-/* ---- reading ----------------------------------------------------------------------------- */
-
 static struct pipeline_analysis *find(const struct pipeline *pipeline, const char *name)
 {
     for (uint32_t i = 0; i < pipeline->analysis_count; i++)
@@ -131,6 +115,32 @@ static const struct pipeline_analysis *upstream_of(const struct pipeline_analysi
                ? NULL
                : find(analysis->pipeline, analysis->pipeline->config->analyses[upstream].name);
 }
+
+/* Whether an analysis of the successor goes on from it; without one: the next daemon's. */
+static bool goes_on(const struct pipeline_analysis *analysis, const struct pipeline *successor)
+{
+    if (successor == NULL)
+        return analysis->handed_on;
+    for (uint32_t k = 0; k < successor->analysis_count; k++)
+        if (successor->analyses[k].resumed &&
+            strcmp(successor->analyses[k].config->name, analysis->config->name) == 0)
+            return true;
+    return false;
+}
+
+void analysis_states_leave(struct pipeline *pipeline, const struct pipeline *successor)
+{
+    for (uint32_t i = 0; i < pipeline->analysis_count; i++) {
+        const struct pipeline_analysis *analysis = &pipeline->analyses[i];
+        const struct pipeline_analysis *upstream = upstream_of(analysis);
+        /* The thread of one that ends puts its last events into those that read them, and then ends
+         * the epoch there: only one thread may put. */
+        if (!goes_on(analysis, successor) && (upstream == NULL || goes_on(upstream, successor)))
+            analysis_stage_end(analysis->stage);
+    }
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
 
 /* NULL, or why it cannot go on. */
 static const char *take(struct pipeline_analysis *analysis, const struct entry *entry,
