@@ -82,12 +82,12 @@ class Faults(cluster_world.Cluster):
         self.start("a", WORKER, sample_format="f32be")
         gateway.wait_said("owns the raw")
         rig = threading.Thread(target=c.rig, args=(self.folder.name, port, "--format", "f32be", "--rate", RATE, "--channels",
-                                                   CHANNELS, "--signal", "noise", "--frames", 9 * RATE))
+                                                   CHANNELS, "--signal", "noise", "--frames", 12 * RATE))
         rig.start()
         self.addCleanup(rig.join)
         self.wait_frames(RATE // 2)
         self.servers[0].kill()
-        time.sleep(4.5)
+        time.sleep(7.5)  # behind the gap that ends the epoch another one as long
         self.servers[0].start()
         rig.join()
         raw = self.newest("raw")

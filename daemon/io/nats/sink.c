@@ -225,15 +225,15 @@ static void resume_results(struct sink *s, const struct record *newest)
 
 /* ---- input ------------------------------------------------------------------------------- */
 
-/* Whether the input from `first` on begins an epoch of RAW: it is of another one of the stream, or
- * more of it is lost before than the stream's own epochs go on over. */
-static bool begins_epoch(const struct sink *s, const struct result *result)
+/* Whether the input begins an epoch of RAW: it is of another one of the stream, or more of it is
+ * lost before than the stream's own epochs go on over. */
+static bool begins_epoch(const struct sink *s, const struct result *result, bool begun)
 {
     const double most = (double)s->options.stream.input_max_gap_ns * 1e-9 * s->rate_hz;
+    const uint64_t known = s->local_from + (begun ? s->sent_next : 0);
     if (!s->numbered || result->epoch != s->local_epoch)
         return true;
-    return s->sent_epoch == s->raw_epoch && most > 0 &&
-           (double)(result->first_frame - s->local_from) - (double)s->sent_next > most;
+    return most > 0 && (double)result->first_frame - (double)known > most;
 }
 
 /* Forgets what waits; returns how many frames that were. */
@@ -254,8 +254,9 @@ static void put_input(struct sink *s, const struct result *result)
         s->local_epoch = UINT64_MAX;
         return;
     }
-    if (begins_epoch(s, result)) {
-        s->raw_epoch += s->numbered;
+    const bool begun = s->sent_epoch == s->raw_epoch; /* a piece of it was taken */
+    if (begins_epoch(s, result, begun)) {
+        s->raw_epoch += s->numbered && (begun || result->epoch != s->local_epoch);
         s->numbered = true;
         s->local_epoch = result->epoch;
         s->local_from = result->first_frame;
