@@ -659,7 +659,7 @@ uninstall:
 	rm -rf $(BUILD)/installed
 	+@$(MAKE) --no-print-directory install install-python DESTDIR=$(abspath $(BUILD))/installed >$(BUILD)/uninstall.log 2>&1 || { cat $(BUILD)/uninstall.log >&2; exit 1; }
 	cd $(BUILD)/installed && find . ! -type d -exec sh -c 'for file; do rm -f "$(abspath $(DESTDIR))/$$file"; done' sh {} +
-	rm -rf $(DESTDIR)$(PYTHON_SITE)/convolv/__pycache__
+	rm -rf "$(DESTDIR)$(PYTHON_SITE)/convolv/__pycache__"
 	cd $(BUILD)/installed && find . -depth -type d -path '*/convolv*' -exec sh -c 'for folder; do rmdir "$(abspath $(DESTDIR))/$$folder" 2>/dev/null || true; done' sh {} +
 	rm -rf $(BUILD)/installed
 

@@ -191,6 +191,10 @@ class Model(unittest.TestCase):
             ((partition(),), ["owned here, term 2", False]),
             ((partition(lag_ns=12_500_000, standstill_ns=220_000_000),), ["owned here, term 2, lag 12.5 ms, stood still 220 ms", False]),
             ((partition(state="follows"),), ["a owns, term 2", False]),
+            ((partition(standing="stands", place=2, workers=3, load=0.254, capacity=0.8),),
+             ["owned here, term 2, place 2 of 3, load 25 of 80 %", False]),
+            ((partition(standing="full", place=3, workers=3, load=0.81, capacity=0.8, term_ended="it stood still"),),
+             ["owned here, term 2, would not take it (full), load 81 of 80 %, last term ended: it stood still", False]),
             ((partition(state="follows", owner=None),), ["nobody owns", True]),
             ((partition(state="follows", connected=False),), ["a owns, term 2, not connected", True])])
         self.table("model/partitions.js", "standsBy", [

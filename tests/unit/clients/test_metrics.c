@@ -94,6 +94,17 @@ static void each_form(void **state)
          "\"rig\", \"log\": \"log\", \"lag_ns\": 12500000}}]}]}",
          "convolvd_partition_lag_seconds{stream=\"s\",sink=\"log\",partition=\"rig\",log=\"log\"} "
          "0.0125"},
+        {"{\"streams\": [{\"name\": \"s\", \"sinks\": [{\"name\": \"log\", \"partition\": "
+         "{\"name\": "
+         "\"rig\", \"log\": \"log\", \"standing\": \"full\"}}]}]}",
+         "convolvd_partition_standing{stream=\"s\",sink=\"log\",partition=\"rig\",log=\"log\","
+         "state=\"full\"} 1"},
+        {"{\"streams\": [{\"name\": \"s\", \"sinks\": [{\"name\": \"log\", \"partition\": "
+         "{\"name\": "
+         "\"rig\", \"log\": \"log\", \"capacity\": 0.8}}]}]}",
+         "convolvd_partition_capacity_ratio{stream=\"s\",sink=\"log\",partition=\"rig\",log="
+         "\"log\"} "
+         "0.8"},
         {"{\"streams\": [{\"name\": \"s\", \"channels\": [{\"unit\": \"mV\", \"rms_1s\": 0.25}]}]}",
          "convolvd_channel_rms{stream=\"s\",channel=\"1\",unit=\"mV\"} 0.25"},
         {"{\"streams\": [{\"name\": \"s\", \"analyses\": [{\"name\": \"bursts\", \"dead\": 7}]}]}",
@@ -166,6 +177,10 @@ static void what_is_left_out(void **state)
         {"{\"streams\": [3, null, []]}", "stream_"},
         {"{\"streams\": [{\"name\": \"s\", \"frames_in\": 3}]}", "lost"},
         {"{\"streams\": [{\"name\": \"s\", \"sinks\": [{\"name\": \"out\"}]}]}", "partition"},
+        {"{\"streams\": [{\"name\": \"s\", \"sinks\": [{\"name\": \"log\", \"partition\": "
+         "{\"name\": "
+         "\"rig\", \"log\": \"raw\", \"standing\": null, \"place\": null}}]}]}",
+         "partition_standing"},
         {"{\"streams\": [{\"name\": \"s\", \"sinks\": [{\"name\": \"log\", \"partition\": "
          "{\"name\": "
          "\"rig\", \"log\": \"log\", \"lag_ns\": null}}]}]}",

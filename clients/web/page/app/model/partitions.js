@@ -20,6 +20,14 @@ function ownerText({ state, owner, term }) {
     return owner ? `${owner} owns, term ${term}` : "nobody owns";
 }
 
+/* Of a LOG: where this worker stands among those that would take it; nothing of a RAW. */
+function standingText({ standing, place, workers, load, capacity }) {
+    if (!standing)
+        return null;
+    const share = `load ${Math.round(load * 100)} of ${Math.round(capacity * 100)} %`;
+    return standing === "stands" ? `place ${place} of ${workers}, ${share}` : `would not take it (${standing}), ${share}`;
+}
+
 /* One partition of the status → [its sentence, whether something is wrong]. */
 export function partitionText(partition) {
     const parts = [ownerText(partition)];
@@ -27,6 +35,10 @@ export function partitionText(partition) {
         parts.push(`lag ${nanoseconds(partition.lag_ns)}`);
     if (partition.standstill_ns !== null)
         parts.push(`stood still ${nanoseconds(partition.standstill_ns)}`);
+    if (standingText(partition))
+        parts.push(standingText(partition));
+    if (partition.term_ended)
+        parts.push(`last term ended: ${partition.term_ended}`);
     if (!partition.connected)
         parts.push("not connected");
     return [parts.join(", "), !partition.connected || (partition.state !== "owns" && !partition.owner)];
