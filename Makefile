@@ -112,7 +112,9 @@ SCRIPTS    := $(sort $(wildcard tests/e2e/test_*.py tests/e2e/*.sh tests/propert
 GATES      := $(filter-out %/common.py,$(sort $(wildcard tests/gates/*.py)))
 BENCH_SRC  := $(wildcard bench/bench_*.c bench/echo_*.c)
 BENCH      := $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
-BENCH_COMMON_SRC := $(filter-out $(BENCH_SRC),$(wildcard bench/*.c))
+# The parts of bench_gpu, which wrap functions of the engine.
+BENCH_GPU_SRC := $(wildcard bench/gpu_*.c)
+BENCH_COMMON_SRC := $(filter-out $(BENCH_SRC) $(BENCH_GPU_SRC),$(wildcard bench/*.c))
 BENCH_COMMON_OBJ := $(BENCH_COMMON_SRC:%.c=$(BUILD)/%.o)
 # The published systems: programs and what they, and the tests, share.
 PUBLISHED_PROGRAMS := bench_published report_published
@@ -138,7 +140,7 @@ REPLAY     := $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/tests/replay_%,$(FUZZ_SRC)
 KERNEL_SRC := $(wildcard kernels/*.cl kernels/*.clh kernels/*.h kernels/published/*.cl)
 ALL_SRC    := $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(NATS_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
               $(DESIGN_SRC) clients/design/convolv-design.c $(WEB_SRC) clients/web/convolv-web.c $(CTL_SRC) \
-              $(UNIT_SRC) $(UNIT_COMMON_SRC) $(BENCH_SRC) $(BENCH_COMMON_SRC) $(PUBLISHED_SRC) $(FUZZ_SRC) \
+              $(UNIT_SRC) $(UNIT_COMMON_SRC) $(BENCH_SRC) $(BENCH_GPU_SRC) $(BENCH_COMMON_SRC) $(PUBLISHED_SRC) $(FUZZ_SRC) \
               $(SEAM_SRC) tests/e2e/jack_client.c tests/e2e/metrics_text.c tests/e2e/faulty_opencl.c tests/e2e/device_hog.c \
               tests/e2e/hits_of.c tests/e2e/vallen_cuts.c
 ALL_HEADERS := $(wildcard daemon/*/*.h daemon/*/*/*.h clients/*/*.h kernels/*.h tests/support/*.h tests/fuzz/*.h \
@@ -329,7 +331,7 @@ $(BUILD)/convolvd-test: $(BUILD)/daemon/main.o $(SEAM_SRC:%.c=$(BUILD)/%.o) $(BU
 .PHONY: testables testables-check testables-scripts
 testables: testables-scripts $(UNIT)
 testables-check: testables-scripts $(UNIT_CHECK)
-testables-scripts: all $(FAULTY_CL) $(DEVICE_HOG) $(HITS_OF) $(VALLEN_CUTS) $(JACK_CLIENT) $(METRICS_TEXT) $(REPLAY) $(BUILD)/convolvd-test
+testables-scripts: all $(FAULTY_CL) $(DEVICE_HOG) $(HITS_OF) $(VALLEN_CUTS) $(JACK_CLIENT) $(METRICS_TEXT) $(REPLAY) $(BUILD)/convolvd-test $(BUILD)/bench/bench_gpu
 
 # Without SANITIZER, two builds: as shipped, and with memory and undefined behaviour watched. The second is
 # made while the tests of the first wait for clocks and servers.
@@ -464,11 +466,12 @@ $(BUILD)/bench/%.o: CPPFLAGS += $(FFTW_CFLAGS)
 # -ffp-contract=fast: multiply-adds, which the language's own mode keeps apart.
 $(BUILD)/bench/%.o: CFLAGS += -O3 -march=native -ffp-contract=fast
 
-# bench_gpu leaves out the engine's copies.
+# bench_gpu leaves out the engine's copies (bench/gpu_run.c).
+$(BUILD)/bench/bench_gpu: $(BENCH_GPU_SRC:%.c=$(BUILD)/%.o)
 $(BUILD)/bench/bench_gpu: BENCH_WRAPS := -Wl,--wrap=mirror_copy_fresh -Wl,--wrap=mirror_copy_results
 $(BENCH): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BENCH_COMMON_OBJ) $(LIBDAEMON)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $(BENCH_WRAPS) $^ $(PKG_LIBS) $(FFTW_LIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS) $(BENCH_WRAPS) $(filter %.o,$^) $(LIBDAEMON) $(PKG_LIBS) $(FFTW_LIBS) -o $@
 
 # Plainly compiled: the sequential programs are the papers' baselines.
 $(BUILD)/bench/published/%.o: CFLAGS := $(CFLAGS)
