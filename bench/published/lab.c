@@ -83,7 +83,7 @@ cl_program lab_program(struct lab *lab, const char *file, const char *options)
         .file = file,
         .options = options,
     };
-    lab->error = program_build(&request, &program, &lab->problem);
+    lab->error = program_build(&request, &program, NULL, &lab->problem);
     return program;
 }
 

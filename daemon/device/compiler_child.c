@@ -76,11 +76,11 @@ static bool build(char **argv)
         .options = argv[COMPILER_WORD_OPTIONS],
     };
     cl_program program;
-    if (request.context == NULL || program_build(&request, &program, &problem) < 0)
+    if (request.context == NULL || program_build(&request, &program, NULL, &problem) < 0)
         return false;
     clReleaseProgram(program);
     cl_uint kernels;
-    return program_build(&request, &program, &problem) == 0 &&
+    return program_build(&request, &program, NULL, &problem) == 0 &&
            clCreateKernelsInProgram(program, 0, NULL, &kernels) == CL_SUCCESS;
 }
 

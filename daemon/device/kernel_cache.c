@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/spill.h"
+
 /* Program and kernel of an entry whose names are set. */
 static int kernel_build(struct kernel_cache *cache, struct kernel *entry, struct problem *problem)
 {
@@ -13,14 +15,17 @@ static int kernel_build(struct kernel_cache *cache, struct kernel *entry, struct
     request.options = entry->options;
     /* Kernels of one file and the same options share its program. */
     cl_program program = NULL;
+    int32_t spilled_bytes = SPILL_UNKNOWN;
     for (int i = 0; i < KERNELS_MAX && program == NULL; i++) {
         const struct kernel *other = &cache->entries[i];
         if (other->program != NULL && strcmp(other->file, entry->file) == 0 &&
-            strcmp(other->options, entry->options) == 0)
+            strcmp(other->options, entry->options) == 0) {
             clRetainProgram(program = other->program);
+            spilled_bytes = other->spilled_bytes;
+        }
     }
     if (program == NULL) {
-        int error = program_build(&request, &program, problem);
+        int error = program_build(&request, &program, &spilled_bytes, problem);
         if (error < 0)
             return error;
     }
@@ -33,6 +38,7 @@ static int kernel_build(struct kernel_cache *cache, struct kernel *entry, struct
     }
     entry->program = program;
     entry->kernel = kernel;
+    entry->spilled_bytes = spilled_bytes;
     return 0;
 }
 

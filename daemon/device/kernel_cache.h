@@ -21,6 +21,7 @@ struct kernel {
     char *file, *function, *options;
     cl_program program;
     cl_kernel kernel;
+    int32_t spilled_bytes; /* by program_build; the same for all kernels of a program */
     uint32_t users;
     uint32_t ran[KERNEL_SIZES]; /* local sizes at which it has run; 0: none */
 };

@@ -12,19 +12,39 @@
 #include "core/digest.h"
 #include "core/log.h"
 #include "core/replace_file.h"
+#include "device/build_log.h"
 #include "device/kernels.h"
+#include "device/spill.h"
+#include "device/traits.h"
 
 /* No relaxed math: the error bound counts on it. */
 static const char common_options[] = "-cl-std=CL1.2";
+/* NVIDIA's compiler tells of spilled registers. */
+static const char nvidia_options[] = "-cl-nv-verbose";
 
 enum {
     BINARY_MAX_BYTES = 64 << 20,
     PATH_BYTES = 4096,
-    SPILLED_BYTES_MOST =
-        16, /* of an item, that nobody needs to know of: it cost nothing measured */
+    OPTIONS_BYTES = PROGRAM_OPTIONS + sizeof common_options + sizeof nvidia_options,
 };
 
-static const char file_mark[8] = "CVBIN1\n";
+/*
+ * A cache file: a head, then the binary. The mark counts the versions of the head; the digest
+ * covers the mark and all that follows the digest.
+ */
+struct cache_head {
+    char mark[8];
+    uint8_t digest[SHA256_DIGEST_SIZE];
+    uint8_t spilled_bytes[4]; /* two's complement, the lowest byte first */
+};
+
+static const char cache_mark[sizeof((struct cache_head *)0)->mark] = "CVBIN2\n";
+
+/* What program_build makes. */
+struct built {
+    cl_program program;    /* NULL: not yet */
+    int32_t spilled_bytes; /* of a work-item; SPILL_UNKNOWN */
+};
 
 static void cache_key(const struct program_request *request, const char *source,
                       const char *options, char key[DIGEST_TEXT])
@@ -46,74 +66,76 @@ static bool cache_path(const struct program_request *request, const char *key,
     return snprintf(path, PATH_BYTES, "%s/%s", request->cache_dir, key) < PATH_BYTES;
 }
 
-long program_spilled_bytes(const char *log)
+static void cache_digest(const struct cache_head *head, const uint8_t *binary, size_t bytes,
+                         uint8_t digest[SHA256_DIGEST_SIZE])
 {
-    static const char what[] = " bytes spill stores";
-    long most = 0;
-    for (const char *at = log; (at = strstr(at, what)) != NULL; at += sizeof what - 1) {
-        const char *digits = at;
-        while (digits > log && digits[-1] >= '0' && digits[-1] <= '9')
-            digits--;
-        const long bytes = strtol(digits, NULL, 10);
-        most = bytes > most ? bytes : most;
-    }
-    return most;
+    struct sha256_ctx sha;
+    sha256_init(&sha);
+    sha256_update(&sha, sizeof head->mark, (const uint8_t *)head->mark);
+    sha256_update(&sha, sizeof head->spilled_bytes, head->spilled_bytes);
+    sha256_update(&sha, bytes, binary);
+    sha256_digest(&sha, SHA256_DIGEST_SIZE, digest);
 }
 
-/* A cache file is a mark, the digest of the binary, the binary. NULL when it is not whole. */
-static uint8_t *cache_read(const char *path, size_t *bytes)
+/* The binary of a cache file, and how much it spills. NULL when the file is not whole or an earlier
+ * version wrote it. */
+static uint8_t *cache_read(const char *path, size_t *bytes, int32_t *spilled_bytes)
 {
     FILE *file = fopen(path, "rbe");
     if (file == NULL)
         return NULL;
     struct stat status;
-    uint8_t *data = NULL, digest[SHA256_DIGEST_SIZE], head[sizeof file_mark + SHA256_DIGEST_SIZE];
+    struct cache_head head;
+    uint8_t *data = NULL, digest[SHA256_DIGEST_SIZE];
     bool good = fstat(fileno(file), &status) == 0 && status.st_size > (off_t)sizeof head &&
-                status.st_size <= BINARY_MAX_BYTES && fread(head, sizeof head, 1, file) == 1 &&
-                memcmp(head, file_mark, sizeof file_mark) == 0;
+                status.st_size <= BINARY_MAX_BYTES && fread(&head, sizeof head, 1, file) == 1 &&
+                memcmp(head.mark, cache_mark, sizeof cache_mark) == 0;
     if (good) {
         *bytes = (size_t)status.st_size - sizeof head;
         data = malloc(*bytes);
         good = data != NULL && fread(data, *bytes, 1, file) == 1;
     }
     if (good) {
-        struct sha256_ctx sha;
-        sha256_init(&sha);
-        sha256_update(&sha, *bytes, data);
-        sha256_digest(&sha, sizeof digest, digest);
-        good = memcmp(digest, head + sizeof file_mark, sizeof digest) == 0;
+        cache_digest(&head, data, *bytes, digest);
+        good = memcmp(digest, head.digest, sizeof digest) == 0;
     }
     fclose(file);
     if (!good) {
         free(data);
         return NULL;
     }
+    uint32_t spilled = 0;
+    for (size_t i = 0; i < sizeof head.spilled_bytes; i++)
+        spilled |= (uint32_t)head.spilled_bytes[i] << 8 * i;
+    *spilled_bytes = (int32_t)spilled;
     return data;
 }
 
 /* Written beside and renamed, so that a reader finds all of it or nothing. */
-static void cache_write(const struct program_request *request, const char *key, cl_program program)
+static void cache_write(const struct program_request *request, const char *key,
+                        const struct built *built)
 {
     size_t bytes = 0;
-    if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) !=
+    if (clGetProgramInfo(built->program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) !=
             CL_SUCCESS ||
         bytes == 0 || bytes > BINARY_MAX_BYTES)
         return;
-    uint8_t *data = malloc(bytes), digest[SHA256_DIGEST_SIZE];
+    uint8_t *data = malloc(bytes);
     char path[PATH_BYTES];
     if (data == NULL || !cache_path(request, key, path) ||
-        clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, NULL) != CL_SUCCESS) {
+        clGetProgramInfo(built->program, CL_PROGRAM_BINARIES, sizeof data, &data, NULL) !=
+            CL_SUCCESS) {
         free(data);
         return;
     }
-    struct sha256_ctx sha;
-    sha256_init(&sha);
-    sha256_update(&sha, bytes, data);
-    sha256_digest(&sha, sizeof digest, digest);
+    struct cache_head head;
+    memcpy(head.mark, cache_mark, sizeof head.mark);
+    for (size_t i = 0; i < sizeof head.spilled_bytes; i++)
+        head.spilled_bytes[i] = (uint8_t)((uint32_t)built->spilled_bytes >> 8 * i);
+    cache_digest(&head, data, bytes, head.digest);
     mkdir(request->cache_dir, 0755);
     struct problem problem;
-    const struct file_part parts[] = {
-        {file_mark, sizeof file_mark}, {digest, sizeof digest}, {data, bytes}};
+    const struct file_part parts[] = {{&head, sizeof head}, {data, bytes}};
     if (replace_file(path, parts, sizeof parts / sizeof *parts, &problem) != 0)
         log_warning("%s; kernels are compiled at every start", problem.text);
     free(data);
@@ -122,12 +144,7 @@ static void cache_write(const struct program_request *request, const char *key, 
 static int build_problem(const struct program_request *request, cl_program program, cl_int code,
                          struct problem *problem)
 {
-    size_t bytes = 0;
-    char *text = NULL;
-    if (clGetProgramBuildInfo(program, request->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) ==
-            CL_SUCCESS &&
-        bytes > 0 && (text = calloc(1, bytes + 1)) != NULL)
-        clGetProgramBuildInfo(program, request->device, CL_PROGRAM_BUILD_LOG, bytes, text, NULL);
+    char *text = build_log_read(program, request->device);
     log_error("%s does not build on %s (%s):\n%s", request->file, request->info->name,
               opencl_error_name(code), text != NULL ? text : "");
     problem_set(problem, ERROR_PROGRAM, "%s does not build on %s: %.300s", request->file,
@@ -136,28 +153,20 @@ static int build_problem(const struct program_request *request, cl_program progr
     return ERROR_PROGRAM;
 }
 
-/* NVIDIA's compiler says with -cl-nv-verbose what each kernel takes. Registers that do not fit go
- * to memory: the results are right, but slow. */
-static void check_spills(const struct program_request *request, cl_program program)
+static int32_t spilled_bytes_of(const struct program_request *request, cl_program program)
 {
-    size_t bytes = 0;
-    char *text = NULL;
-    if (strstr(request->options, "-cl-nv-verbose") == NULL ||
-        clGetProgramBuildInfo(program, request->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) !=
-            CL_SUCCESS ||
-        bytes == 0 || (text = calloc(1, bytes + 1)) == NULL)
-        return;
-    clGetProgramBuildInfo(program, request->device, CL_PROGRAM_BUILD_LOG, bytes, text, NULL);
-    const long spilled = program_spilled_bytes(text);
-    if (spilled > SPILLED_BYTES_MOST)
-        log_info("%s keeps %ld bytes of an item's registers in memory on %s: it is slower than "
-                 "it could be",
-                 request->file, spilled, request->info->name);
+    char *text = build_log_read(program, request->device);
+    const int32_t bytes = text != NULL ? spill_of_log(text) : SPILL_UNKNOWN;
+    if (spill_harms(bytes))
+        log_info("%s keeps %d bytes of an item's registers in memory on %s: it is slower than it "
+                 "could be",
+                 request->file, bytes, request->info->name);
     free(text);
+    return bytes;
 }
 
 static int build_source(const struct program_request *request, const char *source,
-                        const char *options, cl_program *out, struct problem *problem)
+                        const char *options, struct built *built, struct problem *problem)
 {
     /* Twice: PoCL's own cache is shared by all processes of a user, and a build has been seen to
      * fail that met what another was writing there. */
@@ -168,8 +177,7 @@ static int build_source(const struct program_request *request, const char *sourc
             return opencl_problem(problem, code, "clCreateProgramWithSource");
         code = clBuildProgram(program, 1, &request->device, options, NULL, NULL);
         if (code == CL_SUCCESS) {
-            check_spills(request, program);
-            *out = program;
+            *built = (struct built){program, spilled_bytes_of(request, program)};
             return 0;
         }
         int error = attempt == 2 ? build_problem(request, program, code, problem) : 0;
@@ -179,50 +187,60 @@ static int build_source(const struct program_request *request, const char *sourc
     }
 }
 
-/* NULL: the cache has no binary that the driver takes. */
-static cl_program build_cached(const struct program_request *request, const char *key,
-                               const char *options)
+/* False: the cache has no binary that the driver takes. */
+static bool build_cached(const struct program_request *request, const char *key,
+                         const char *options, struct built *built)
 {
     char path[PATH_BYTES];
     size_t bytes = 0;
     cl_int code = CL_SUCCESS, status = CL_SUCCESS;
     cl_program program = NULL;
+    int32_t spilled_bytes = SPILL_UNKNOWN;
     if (request->cache_dir == NULL || !cache_path(request, key, path))
-        return NULL;
-    uint8_t *binary = cache_read(path, &bytes);
+        return false;
+    uint8_t *binary = cache_read(path, &bytes, &spilled_bytes);
     const uint8_t *binaries = binary;
     if (binary != NULL)
         program = clCreateProgramWithBinary(request->context, 1, &request->device, &bytes,
                                             &binaries, &status, &code);
     free(binary);
-    if (program != NULL &&
-        (code != CL_SUCCESS || status != CL_SUCCESS ||
-         clBuildProgram(program, 1, &request->device, options, NULL, NULL) != CL_SUCCESS)) {
+    if (program == NULL)
+        return false;
+    if (code != CL_SUCCESS || status != CL_SUCCESS ||
+        clBuildProgram(program, 1, &request->device, options, NULL, NULL) != CL_SUCCESS) {
         clReleaseProgram(program);
-        program = NULL;
+        return false;
     }
-    return program;
+    *built = (struct built){program, spilled_bytes};
+    return true;
 }
 
-int program_build(const struct program_request *request, cl_program *out, struct problem *problem)
+int program_build(const struct program_request *request, cl_program *out, int32_t *spilled_bytes,
+                  struct problem *problem)
 {
-    char *source = NULL, options[PROGRAM_OPTIONS + sizeof common_options + 1], key[DIGEST_TEXT];
+    char *source = NULL, options[OPTIONS_BYTES], key[DIGEST_TEXT];
     int error = kernel_source(request->kernels_dir, request->file, &source, problem);
     if (error < 0)
         return error;
-    snprintf(options, sizeof options, "%s %s", common_options, request->options);
+    const bool nvidia = device_is_nvidia(request->info);
+    snprintf(options, sizeof options, "%s%s%s %s", common_options, nvidia ? " " : "",
+             nvidia ? nvidia_options : "", request->options);
     cache_key(request, source, options, key);
 
-    cl_program program = build_cached(request, key, options);
-    if (program == NULL && request->build_apart != NULL && request->build_apart(request))
-        program = build_cached(request, key, options);
-    if (program == NULL) {
-        error = build_source(request, source, options, &program, problem);
+    struct built built = {NULL, SPILL_UNKNOWN};
+    bool found = build_cached(request, key, options, &built);
+    if (!found && request->build_apart != NULL && request->build_apart(request))
+        found = build_cached(request, key, options, &built);
+    if (!found) {
+        error = build_source(request, source, options, &built, problem);
         if (error == 0 && request->cache_dir != NULL)
-            cache_write(request, key, program);
+            cache_write(request, key, &built);
     }
     free(source);
-    if (error == 0)
-        *out = program;
-    return error;
+    if (error < 0)
+        return error;
+    *out = built.program;
+    if (spilled_bytes != NULL)
+        *spilled_bytes = built.spilled_bytes;
+    return 0;
 }

@@ -1,7 +1,8 @@
 /*
  * Programs: kernel sources built for one device. A cache directory keeps their binaries under the
- * hash of everything they depend on: source, options, device, driver. A damaged cache file costs
- * one build and nothing else.
+ * hash of everything they depend on: source, options, device, driver, and beside each what the
+ * compiler told of spilled registers. A cache file that is damaged, or that an earlier version
+ * wrote, costs one build and nothing else.
  *
  * Worker threads; one caller at a time per context.
  */
@@ -9,6 +10,7 @@
 #define CONVOLVD_DEVICE_PROGRAM_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "device/opencl.h"
 
@@ -27,11 +29,11 @@ struct program_request {
     bool (*build_apart)(const struct program_request *request);
 };
 
-/* Returns 0, ERROR_PROGRAM with the head of the compiler's log (all of it goes to the log), or the
+/* *spilled_bytes, which may be NULL, becomes the most bytes that a work-item of one of its kernels
+ * keeps in memory for want of registers, SPILL_UNKNOWN where the compiler does not tell (spill.h).
+ * Returns 0, ERROR_PROGRAM with the head of the compiler's log (all of it goes to the log), or the
  * errors of kernel_source. */
-int program_build(const struct program_request *request, cl_program *out, struct problem *problem);
-
-/* The most bytes that a kernel of NVIDIA's compiler log keeps in memory for want of registers. */
-long program_spilled_bytes(const char *log);
+int program_build(const struct program_request *request, cl_program *out, int32_t *spilled_bytes,
+                  struct problem *problem);
 
 #endif

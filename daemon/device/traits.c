@@ -1,6 +1,8 @@
 /* Traits of devices, see traits.h. No state. */
 #include "device/traits.h"
 
+#include <string.h>
+
 enum {
     GPU_ITEMS = 128,
     CPU_LANES = 16,
@@ -28,4 +30,9 @@ struct device_traits device_traits_of(const struct device_info *info)
         .builds_apart = info->gpu,
         .polled = info->gpu,
     };
+}
+
+bool device_is_nvidia(const struct device_info *info)
+{
+    return strcmp(info->platform, "NVIDIA CUDA") == 0;
 }

@@ -45,6 +45,9 @@ struct device_traits {
 
 struct device_traits device_traits_of(const struct device_info *info);
 
+/* Whether NVIDIA's own driver has it, whose compiler takes options of its own (-cl-nv-…). */
+bool device_is_nvidia(const struct device_info *info);
+
 /* Local memory that kernels take beside their transforms: reports of `items` work-items, which
  * they add up, and the compiler's own. */
 uint64_t device_reserved_bytes(uint32_t items);

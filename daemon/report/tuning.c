@@ -7,6 +7,7 @@
 
 #include "convolve/check/prepare.h"
 #include "convolve/check/tune.h"
+#include "device/spill.h"
 #include "pipeline/device_options.h"
 #include "pipeline/devices.h"
 #include "pipeline/stream_filters.h"
@@ -40,7 +41,7 @@ static void print_way(FILE *out, const struct candidate *candidate, bool block)
         fprintf(out, "  N %7u  partitions %5u", candidate->fft, candidate->partitions);
 }
 
-static int by_time(const void *a, const void *b)
+static int by_rank(const void *a, const void *b)
 {
     const struct candidate *x = *(const struct candidate *const *)a;
     const struct candidate *y = *(const struct candidate *const *)b;
@@ -62,7 +63,7 @@ static void print_measured(const struct subject *subject, const struct wisdom_en
         return;
     for (uint32_t i = 0; i < entry->count; i++)
         order[i] = &entry->candidates[i];
-    qsort(order, entry->count, sizeof *order, by_time);
+    qsort(order, entry->count, sizeof *order, by_rank);
     fprintf(out, "  measured %s on %s; a block alone, a block in a full batch, error:\n",
             entry->date, entry->device);
     for (int pass = 0; pass < 2; pass++)
@@ -75,6 +76,8 @@ static void print_measured(const struct subject *subject, const struct wisdom_en
             if (candidate->measured)
                 fprintf(out, "  %9.1f us  %9.1f us  %.1e", candidate->one_us, candidate->each_us,
                         candidate->error);
+            if (candidate->spilled_bytes > 0)
+                fprintf(out, "  spills %d bytes", candidate->spilled_bytes);
             fprintf(out, "  %s%s%s\n", chosen ? "CHOSEN" : "",
                     chosen && candidate->reason[0] != '\0' ? ", though " : "", candidate->reason);
         }
@@ -121,6 +124,10 @@ static int explain_stream(struct subject *subject, struct problem *problem)
         info->fft, info->partitions, info->partitions == 1 ? "" : "s", choices[info->choice],
         info->inputs, info->outputs, info->taps_longest, (double)plan_cost_ns(plan, 1) / 1000,
         info->self_test_error);
+    if (info->spilled_bytes > 0)
+        fprintf(subject->out, "  %d bytes of a work-item's registers spill to memory%s\n",
+                info->spilled_bytes,
+                spill_harms(info->spilled_bytes) ? ": it is slower than it could be" : "");
     const struct wisdom_entry *entry = plan_wisdom(subject->engine, subject->spec);
     if (info->choice == PLAN_BY_WISDOM && entry != NULL)
         print_measured(subject, entry);

@@ -54,11 +54,11 @@ class Tuning(unittest.TestCase):
             file.write(CONFIG.format(device=c.DEVICE, cache=cache))
         return path
 
-    def run_convolvd(self, *arguments):
+    def run_convolvd(self, *arguments, program="convolvd", more=None):
         environment = {key: value for key, value in os.environ.items()
                        if key not in ("CACHE_DIRECTORY", "STATE_DIRECTORY")}
-        return subprocess.run([os.path.join(c.BUILD, "convolvd"), *arguments], capture_output=True, text=True,
-                              timeout=4 * c.PATIENCE_S, check=False, env=environment)
+        return subprocess.run([os.path.join(c.BUILD, program), *arguments], capture_output=True, text=True,
+                              timeout=4 * c.PATIENCE_S, check=False, env={**environment, **(more or {})})
 
     def explained(self, *arguments):
         result = self.run_convolvd(*arguments, "--explain", self.config)
@@ -95,6 +95,24 @@ class Tuning(unittest.TestCase):
         forced = self.explained("--variant", "general")
         self.assertEqual(forced.count(": general, "), 2, forced)
         self.assertEqual(forced.count("because `variant` or `fft` asks for it"), 2, forced)
+
+    def test_spilled_registers_are_told(self):
+        # As NVIDIA's compiler would tell of them. From then on the cache of programs does.
+        spill = {"CONVOLVD_TEST_SPILL": "overlap_add_gather:24"}
+        tuned = self.run_convolvd("--variant", "overlap-add", "--tune", self.config, program="convolvd-test", more=spill)
+        self.assertEqual(tuned.returncode, 0, tuned.stderr)
+        measured = re.findall(r"^    overlap-add .*  N .* us .*$", tuned.stdout, re.M)
+        self.assertGreater(len(measured), 2, tuned.stdout)
+        self.assertEqual([line for line in measured if "  spills 24 bytes  " not in line], [], tuned.stdout)
+        self.assertIn("overlap_add.cl keeps 24 bytes of an item's registers in memory", tuned.stderr)
+        explained = self.explained("--variant", "overlap-add")
+        self.assertEqual(explained.count("  24 bytes of a work-item's registers spill to memory: it is slower"), 2, explained)
+        self.assertNotIn("spill", self.explained("--variant", "general"))
+
+        with open(self.config, encoding="utf-8") as file:
+            config = file.read().replace("pace = fast\nduration = 20000 frames\n", "")
+        with c.Daemon(self.folder.name, config, "--variant", "overlap-add") as daemon:
+            self.assertEqual([stream["plan"]["spilled_bytes"] for stream in daemon.status()["streams"]], [24, 24])
 
     def test_damaged_wisdom_is_told_and_forgotten(self):
         with open(os.path.join(self.cache, "wisdom.json"), "w", encoding="utf-8") as file:

@@ -35,6 +35,9 @@ struct engine_seams {
     /* seam_host.c */
     const char *host_isa; /* instruction set of the variant "host" (host_isa_name), NULL: the widest
                            */
+    /* seam_program.c; asked when a program of these kernels ("a;b") was compiled: the bytes that a
+     * work-item spills as the compiler's log shall have it, negative or NULL: the log as it is */
+    int32_t (*spilled_bytes)(const char *kernels);
     /* seam_selftest.c; may change between plans */
     const char *wrong_variant; /* the spectra of this variant's plans are wrong: the self-test must
                                   see it */

@@ -20,6 +20,7 @@
 #include "convolve/plan/plan.h"
 #include "convolve/plan/shape.h"
 #include "convolve/plan/variant.h"
+#include "device/spill.h"
 
 enum {
     CANDIDATES_MAX = 256,
@@ -51,7 +52,8 @@ static void add(struct list *list, const char *variant, const struct layout *lay
                                     .fft = layout->fft,
                                     .partitions = layout->partitions,
                                     .items = items,
-                                    .vector = vector};
+                                    .vector = vector,
+                                    .spilled_bytes = SPILL_UNKNOWN};
     snprintf(candidate->variant, sizeof candidate->variant, "%s", variant);
 }
 
@@ -171,6 +173,20 @@ static double cost(const struct candidate *candidate)
     return sqrt(candidate->one_us * candidate->each_us) / candidate->hop;
 }
 
+/* What was measured decides, also for kernels that spill registers; of ways that take about as long
+ * the one without is taken: its time does not depend on what else is in the cache. */
+static double weighed(const struct candidate *candidate)
+{
+    return cost(candidate) * (spill_harms(candidate->spilled_bytes) ? 1.05 : 1);
+}
+
+/* Whether `a` comes before `b`: what suits before what does not, among those the cheaper. */
+static bool precedes(const struct plan_spec *spec, struct candidate *a, struct candidate *b)
+{
+    const bool a_suits = suits(spec, a), b_suits = suits(spec, b);
+    return a_suits != b_suits ? a_suits : weighed(a) < weighed(b);
+}
+
 static int time_plan(struct engine *engine, struct plan *plan, const struct plan_spec *spec,
                      uint32_t runs, int64_t *one_ns, int64_t *all_ns, struct problem *problem)
 {
@@ -197,6 +213,7 @@ static void first_round(struct engine *engine, const struct plan_spec *spec,
         candidate->one_us = median_us(one_ns, FIRST_RUNS);
         candidate->each_us = median_us(all_ns, FIRST_RUNS) / plan_blocks_fit(plan);
         candidate->error = plan_info(plan)->self_test_error;
+        candidate->spilled_bytes = plan_info(plan)->spilled_bytes;
     }
     plan_close(plan);
 }
@@ -211,7 +228,7 @@ struct finalist {
     int64_t one_ns[RUNS_MAX], all_ns[RUNS_MAX];
 };
 
-/* The cheapest that suit, at most FINALISTS of them; when none suits, the cheapest all the same. */
+/* The first of those that suit, at most FINALISTS of them; when none suits, of all the same. */
 static uint32_t pick_finalists(const struct plan_spec *spec, struct list *list,
                                struct candidate *picked[FINALISTS])
 {
@@ -224,11 +241,11 @@ static uint32_t pick_finalists(const struct plan_spec *spec, struct list *list,
         if (!candidate->measured || (any && candidate->reason[0] != '\0'))
             continue;
         uint32_t place = count < FINALISTS ? count++ : FINALISTS;
-        if (place == FINALISTS && cost(candidate) >= cost(picked[FINALISTS - 1]))
+        if (place == FINALISTS && !precedes(spec, candidate, picked[FINALISTS - 1]))
             continue;
         if (place == FINALISTS)
             place = FINALISTS - 1;
-        for (; place > 0 && cost(candidate) < cost(picked[place - 1]); place--)
+        for (; place > 0 && precedes(spec, candidate, picked[place - 1]); place--)
             picked[place] = picked[place - 1];
         picked[place] = candidate;
     }
@@ -276,11 +293,9 @@ static int choose(struct engine *engine, const struct plan_spec *spec, struct li
     int error = second_round(engine, spec, finalists, count, problem);
     free(finalists);
     struct candidate *best = picked[0];
-    for (uint32_t f = 1; f < count; f++) {
-        const bool fits = suits(spec, picked[f]), best_fits = suits(spec, best);
-        if (fits > best_fits || (fits == best_fits && cost(picked[f]) < cost(best)))
+    for (uint32_t f = 1; f < count; f++)
+        if (precedes(spec, picked[f], best))
             best = picked[f];
-    }
     *chosen = (uint32_t)(best - list->items);
     return error;
 }
@@ -288,11 +303,13 @@ static int choose(struct engine *engine, const struct plan_spec *spec, struct li
 /* Says of the others how they compare. */
 static void give_reasons(struct list *list, uint32_t chosen)
 {
+    const struct candidate *best = &list->items[chosen];
     for (uint32_t i = 0; i < list->count; i++) {
         struct candidate *candidate = &list->items[i];
+        const bool spills = spill_harms(candidate->spilled_bytes) && cost(candidate) < cost(best);
         if (i != chosen && candidate->measured && candidate->reason[0] == '\0')
-            snprintf(candidate->reason, sizeof candidate->reason, "%.2f times the time per frame",
-                     cost(candidate) / cost(&list->items[chosen]));
+            snprintf(candidate->reason, sizeof candidate->reason, "%s%.2f times the time per frame",
+                     spills ? "its registers do not suffice; " : "", cost(candidate) / cost(best));
     }
 }
 
@@ -361,7 +378,7 @@ uint32_t plan_explain(struct engine *engine, const struct plan_spec *spec,
         struct candidate *candidate = &candidates[count - 1];
         struct layout layout;
         struct problem problem;
-        *candidate = (struct candidate){.hop = spec->hop};
+        *candidate = (struct candidate){.hop = spec->hop, .spilled_bytes = SPILL_UNKNOWN};
         snprintf(candidate->variant, sizeof candidate->variant, "%s", variant->name);
         if (layout_make(&engine->device, spec, variant, false, &layout, &problem) < 0) {
             snprintf(candidate->reason, sizeof candidate->reason, "%.*s",

@@ -22,7 +22,8 @@ typedef void tune_progress(void *context, uint32_t done, uint32_t total,
  * several blocks under spec->latency_ns. Each must pass the self-test, keep up with rate_hz (half
  * the time of a block, in full batches) and meet the latency: block + its time alone. Among them
  * the one with the least time per frame is chosen, the geometric mean of a block alone and one in a
- * full batch. The best ones are timed again in turns, medians count.
+ * full batch; kernels that spill registers (spill_harms) count as a twentieth slower. The best ones
+ * are timed again in turns, medians count.
  *
  * *out stays good until the next plan_tune. ERROR_UNSUPPORTED when nothing can do the plan.
  */

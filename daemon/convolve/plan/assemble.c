@@ -11,6 +11,7 @@
 #include "convolve/plan/reference.h"
 #include "convolve/plan/results.h"
 #include "convolve/plan/variant.h"
+#include "device/spill.h"
 
 /* ---- memory and stages ------------------------------------------------------------------- */
 
@@ -216,6 +217,21 @@ static void plan_free(struct plan *plan)
     free(plan);
 }
 
+/* Of its kernels but those for rare blocks; SPILL_UNKNOWN when nothing is known of any. */
+static int32_t spilled_bytes_of(const struct plan *plan)
+{
+    int32_t most = SPILL_UNKNOWN;
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        const struct stage *stage = &plan->stages[s];
+        const struct kernel *kernels[1 + STAGE_KERNELS] = {stage->kernel};
+        memcpy(kernels + 1, stage->own, sizeof stage->own);
+        for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++)
+            if (kernels[i] != NULL && kernels[i]->spilled_bytes > most)
+                most = kernels[i]->spilled_bytes;
+    }
+    return most;
+}
+
 /* ---- the list of plans ------------------------------------------------------------------- */
 
 static void plan_register(struct plan *plan)
@@ -303,6 +319,7 @@ int plan_build(struct planner *planner, const struct plan_spec *spec, const stru
     }
     if (error == 0)
         error = fill_tables(&build, problem);
+    plan->info.spilled_bytes = spilled_bytes_of(plan);
     if (error < 0)
         plan_free(plan);
     else

@@ -90,6 +90,10 @@ struct plan_info {
     uint32_t sample_bytes; /* of a sample of an output frame: 4, or as `results` say */
     enum plan_choice choice;
     double self_test_error; /* ||e||2 / bound's reference, from the self-test */
+    /* The most bytes that a work-item keeps in memory for want of registers, of the kernels that
+     * compute every block (not of those for rare ones); SPILL_UNKNOWN: the compiler does not tell
+     */
+    int32_t spilled_bytes;
 };
 
 /* ANY. */

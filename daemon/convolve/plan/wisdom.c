@@ -13,6 +13,7 @@
 #include "core/log.h"
 #include "core/replace_file.h"
 #include "device/kernels.h"
+#include "device/spill.h"
 
 enum { FORMAT = 1, ENTRIES_MAX = 4096, CANDIDATES_MAX = 512, PATH_BYTES = 4096 };
 
@@ -67,6 +68,16 @@ static uint32_t whole(const json_t *object, const char *key)
     return value > 0 && value <= UINT32_MAX ? (uint32_t)value : 0;
 }
 
+/* SPILL_UNKNOWN where it is not written: nothing was known, or an earlier version wrote the file.
+ */
+static int32_t spilled_bytes(const json_t *object)
+{
+    const json_t *value = json_object_get(object, "spilled bytes");
+    const json_int_t bytes = json_integer_value(value);
+    return json_is_integer(value) && bytes >= 0 && bytes <= INT32_MAX ? (int32_t)bytes
+                                                                      : SPILL_UNKNOWN;
+}
+
 static const char *text(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
@@ -84,6 +95,7 @@ static struct candidate candidate_read(const json_t *object)
         .one_us = number(object, "alone us"),
         .each_us = number(object, "in a batch us"),
         .error = number(object, "error"),
+        .spilled_bytes = spilled_bytes(object),
     };
     copy_text(candidate.variant, sizeof candidate.variant, text(object, "variant"));
     copy_text(candidate.reason, sizeof candidate.reason, text(object, "reason"));
@@ -118,13 +130,16 @@ static bool entry_read(const json_t *object, struct wisdom_entry *entry)
 
 static json_t *candidate_write(const struct candidate *candidate)
 {
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:f, s:f, s:f, s:s}", "variant",
-                     candidate->variant, "block", (json_int_t)candidate->hop, "fft",
-                     (json_int_t)candidate->fft, "partitions", (json_int_t)candidate->partitions,
-                     "work items", (json_int_t)candidate->items, "lanes",
-                     (json_int_t)candidate->vector, "measured", candidate->measured, "alone us",
-                     candidate->one_us, "in a batch us", candidate->each_us, "error",
-                     candidate->error, "reason", candidate->reason);
+    json_t *object = json_pack(
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:f, s:f, s:f, s:s}", "variant", candidate->variant,
+        "block", (json_int_t)candidate->hop, "fft", (json_int_t)candidate->fft, "partitions",
+        (json_int_t)candidate->partitions, "work items", (json_int_t)candidate->items, "lanes",
+        (json_int_t)candidate->vector, "measured", candidate->measured, "alone us",
+        candidate->one_us, "in a batch us", candidate->each_us, "error", candidate->error, "reason",
+        candidate->reason);
+    if (candidate->spilled_bytes != SPILL_UNKNOWN)
+        json_object_set_new(object, "spilled bytes", json_integer(candidate->spilled_bytes));
+    return object;
 }
 
 static json_t *entry_write(const struct wisdom_entry *entry)

@@ -28,6 +28,7 @@ struct candidate {
     double one_us;              /* a block alone: submission to completion, median */
     double each_us;             /* a block among `blocks_max`, median */
     double error;               /* of the self-test, relative to the bound's reference */
+    int32_t spilled_bytes;      /* as in plan_info; SPILL_UNKNOWN: also before it was measured */
     char reason[WISDOM_REASON]; /* why it was not measured or not chosen; "": chosen */
 };
 

@@ -30,6 +30,7 @@
 #include "convolve/plan/spectra.h"
 #include "convolve/plan/variant.h"
 #include "convolve/variants/wide.h"
+#include "device/traits.h"
 
 enum { ITEMS_MOST = 512, WIDTH_MOST = 8, GENERAL_POINTS_MOST = 8192 };
 
@@ -271,7 +272,7 @@ static int wide_stage(struct build *build, const struct cut *cut, const struct r
                       bool codes, uint32_t capacity, struct stage **stage, struct problem *problem)
 {
     const struct registers *shape = &cut->shape;
-    const bool nvidia = strcmp(build->device->found.info.platform, "NVIDIA CUDA") == 0;
+    const bool nvidia = device_is_nvidia(&build->device->found.info);
     char options[KERNEL_OPTIONS];
     int length = fused_options(build, shape, rows, true, options, sizeof options);
     length += wide_options(cut->wide, shape, build->spec->inputs, nvidia, options + length,

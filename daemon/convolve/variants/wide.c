@@ -213,8 +213,6 @@ int wide_options(const struct wide *wide, const struct registers *shape, uint32_
     int length = snprintf(options, bytes, " -D SIDES=%uu -D NVIDIA=%d -D PREFETCH=%d -D LINES=%d",
                           (channels + group - 1) / group, nvidia, wide->prefetch,
                           wide->lines && shape->run == wide->shape.run);
-    if (nvidia)
-        length += snprintf(options + length, bytes - (size_t)length, " -cl-nv-verbose");
     if (nvidia && wide->limit != 0)
         length += snprintf(options + length, bytes - (size_t)length,
                            " -D UNSIZED -cl-nv-maxrregcount=%u", wide->limit);

@@ -99,7 +99,7 @@ static void build(const char *child, int want_children, int want_compiled)
     struct problem problem;
     cl_program program;
     compiled = 0;
-    if (program_build(&request, &program, &problem) != 0)
+    if (program_build(&request, &program, NULL, &problem) != 0)
         fail_msg("%s", problem.text);
     assert_int_equal(children_started() - children, want_children);
     assert_int_equal(compiled, want_compiled);
@@ -108,7 +108,7 @@ static void build(const char *child, int want_children, int want_compiled)
     clReleaseKernel(kernel);
     clReleaseProgram(program);
     /* In the cache, whoever compiled it. */
-    assert_int_equal(program_build(&request, &program, &problem), 0);
+    assert_int_equal(program_build(&request, &program, NULL, &problem), 0);
     assert_int_equal(compiled, want_compiled);
     clReleaseProgram(program);
 }

@@ -3,7 +3,7 @@
  * least time of those that suit; plan_prepare follows it, and gives the same samples by it.
  *
  * sanitizers: no, it measures, and a sanitizer changes what is fastest
- * takes: 6 s CPU in 7 s
+ * takes: 11 s CPU in 12 s
  */
 #include <math.h>
 #include <setjmp.h>
@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "convolve/check/tune.h"
+#include "device/spill.h"
 #include "tests/support/engine_harness.h"
 #include "tests/support/engine_seams.h"
 
@@ -118,6 +119,101 @@ static void the_best_is_followed(void **state)
     harness_engine_close(engine);
 }
 
+/* ---- spilled registers ------------------------------------------------------------------- */
+
+static int32_t gather_spills, others_spill;
+static int64_t gather_ns;
+
+/* Plans of overlap-add gather with a kernel of their own. */
+static int32_t invented_spill(const char *kernels)
+{
+    return strcmp(kernels, "overlap_add_gather") == 0 ? gather_spills : others_spill;
+}
+
+static bool gathers(const char *variant)
+{
+    return strstr(variant, "overlap-add") != NULL;
+}
+
+/* What gathers is the quickest, with every N: more candidates than there are finalists. */
+static int64_t gathering_ns(const char *variant, uint32_t fft, uint32_t hop, uint32_t blocks)
+{
+    const int64_t names = variant[0] + variant[strlen(variant) - 1]; /* no two alike */
+    return ((gathers(variant) ? gather_ns : 50000) + names) * (10 + (int64_t)blocks) + fft + hop;
+}
+
+/* What spills registers loses against what is about as quick, unless it is too little to be felt or
+ * there is nothing else. */
+static void what_spills_loses(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t gather, others;
+        const char *variant; /* NULL: all take part */
+        int32_t plan;        /* a plan is as bad as its worst kernel */
+        int64_t ns;          /* of 50000 that the others take */
+        bool chosen;
+    } cases[] = {
+        {0, 0, NULL, 0, 49000, true},
+        {16, 0, NULL, 16, 49000, true},
+        {20, 0, NULL, 20, 49000, false},
+        {20, 0, NULL, 20, 46000, true},
+        {20, 80, "overlap-add", 80, 49000, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        engine_seams.spilled_bytes = invented_spill;
+        engine_seams.time_ns = gathering_ns;
+        gather_spills = cases[i].gather;
+        others_spill = cases[i].others;
+        gather_ns = cases[i].ns;
+        struct engine *engine = harness_engine();
+        struct test_signal *signal = signal_noise("s16be", 2, 4096, 5);
+        struct test_plan plan;
+        diagonal(&plan, signal, 64, 100);
+        plan.spec.variant = cases[i].variant;
+        const struct wisdom_entry *entry = NULL;
+        struct problem problem;
+        assert_int_equal(plan_tune(engine, &plan.spec, NULL, NULL, &entry, &problem), 0);
+        uint32_t gathering = 0;
+        for (uint32_t c = 0; c < entry->count; c++) {
+            const struct candidate *candidate = &entry->candidates[c];
+            if (!candidate->measured || !gathers(candidate->variant))
+                continue;
+            gathering++;
+            assert_int_equal(candidate->spilled_bytes, cases[i].plan);
+            assert_int_equal(!cases[i].chosen,
+                             strstr(candidate->reason, "registers do not suffice") != NULL);
+        }
+        assert_true(gathering >= (cases[i].variant == NULL ? 4 : 1));
+        const struct candidate *chosen = &entry->candidates[entry->chosen];
+        assert_int_equal(gathers(chosen->variant), cases[i].chosen);
+
+        test_plan_prepare(engine, &plan, signal);
+        assert_int_equal(plan_info(plan.plan)->spilled_bytes, chosen->spilled_bytes);
+        test_plan_free(&plan);
+        engine_seams.time_ns = NULL;
+        engine_seams.spilled_bytes = NULL;
+        signal_free(signal);
+        harness_engine_close(engine);
+    }
+}
+
+/* PoCL's compiler tells nothing. */
+static void nothing_is_told(void **state)
+{
+    (void)state;
+    struct engine *engine = harness_engine();
+    struct test_signal *signal = signal_noise("f32le", 2, 4096, 8);
+    struct test_plan plan;
+    diagonal(&plan, signal, 64, 50);
+    plan.spec.variant = "general";
+    test_plan_prepare(engine, &plan, signal);
+    assert_int_equal(plan_info(plan.plan)->spilled_bytes, SPILL_UNKNOWN);
+    test_plan_free(&plan);
+    signal_free(signal);
+    harness_engine_close(engine);
+}
+
 /* With a free block nothing is chosen whose block lasts longer than the latency. */
 static void the_latency_binds(void **state)
 {
@@ -211,10 +307,9 @@ static void what_cannot_says_why(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_best_is_followed),
-        cmocka_unit_test(the_latency_binds),
-        cmocka_unit_test(too_fast_a_rate),
-        cmocka_unit_test(what_cannot_says_why),
+        cmocka_unit_test(the_best_is_followed), cmocka_unit_test(what_spills_loses),
+        cmocka_unit_test(nothing_is_told),      cmocka_unit_test(the_latency_binds),
+        cmocka_unit_test(too_fast_a_rate),      cmocka_unit_test(what_cannot_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

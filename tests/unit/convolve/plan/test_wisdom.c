@@ -16,6 +16,7 @@
 
 #include "convolve/plan/wisdom.h"
 #include "core/log.h"
+#include "device/spill.h"
 #include "tests/support/scratch.h"
 
 static const struct device_info device = {
@@ -38,6 +39,7 @@ static const struct candidate measured[] = {
      .one_us = 20.5,
      .each_us = 10.25,
      .error = 1e-7,
+     .spilled_bytes = 24,
      .reason = "2.00 times"},
     {.variant = "fast",
      .hop = 128,
@@ -49,7 +51,11 @@ static const struct candidate measured[] = {
      .one_us = 5,
      .each_us = 2.5,
      .error = 2e-7},
-    {.variant = "odd", .hop = 64, .fft = 128, .reason = "it \"cannot\""},
+    {.variant = "odd",
+     .hop = 64,
+     .fft = 128,
+     .spilled_bytes = SPILL_UNKNOWN,
+     .reason = "it \"cannot\""},
 };
 
 static void put_and_found(void **state)
@@ -77,6 +83,7 @@ static void put_and_found(void **state)
         assert_int_equal(got->vector, want->vector);
         assert_int_equal(got->measured, want->measured);
         assert_true(got->one_us == want->one_us && got->each_us == want->each_us);
+        assert_int_equal(got->spilled_bytes, want->spilled_bytes);
     }
     assert_int_equal(strlen(entry->date), 20);
     /* A newer measurement takes the place of the older. */
@@ -161,6 +168,45 @@ static void damage(void **state)
     }
 }
 
+/* An earlier version wrote nothing of spilled registers; nor does it stumble over them. */
+static void spills_of_other_versions(void **state)
+{
+    (void)state;
+    char text[8192];
+    static const struct {
+        const char *written;
+        int32_t want;
+    } cases[] = {
+        {"\"spilled\": 24", SPILL_UNKNOWN},
+        {"\"spilled bytes\": -2", SPILL_UNKNOWN},
+        {"\"spilled bytes\": \"24\"", SPILL_UNKNOWN},
+        {"\"spilled bytes\": 1e1", SPILL_UNKNOWN},
+        {"\"spilled bytes\": 9999999999", SPILL_UNKNOWN},
+        {"\"spilled bytes\": 20", 20},
+    };
+    struct wisdom *wisdom = opened(NULL, &device);
+    assert_int_equal(wisdom_put(wisdom, "shape", measured, 1, 0, NULL), 0);
+    wisdom_close(wisdom);
+    FILE *file = fopen(scratch_path("wisdom.json"), "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    static const char written[] = "\"spilled bytes\": 24";
+    const char *place = strstr(text, written);
+    assert_non_null(place);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char other[sizeof text + 64];
+        snprintf(other, sizeof other, "%.*s%s%s", (int)(place - text), text, cases[i].written,
+                 place + strlen(written));
+        scratch_write("wisdom.json", other);
+        wisdom = opened(NULL, &device);
+        const struct wisdom_entry *entry = wisdom_find(wisdom, "shape");
+        assert_non_null(entry);
+        assert_int_equal(entry->candidates[0].spilled_bytes, cases[i].want);
+        wisdom_close(wisdom);
+    }
+}
+
 static void no_place(void **state)
 {
     (void)state;
@@ -191,6 +237,7 @@ int main(void)
         cmocka_unit_test_setup(put_and_found, fresh),
         cmocka_unit_test_setup(strangers, fresh),
         cmocka_unit_test_setup(damage, fresh),
+        cmocka_unit_test_setup(spills_of_other_versions, fresh),
         cmocka_unit_test_setup(no_place, fresh),
     };
     log_set_level(LOG_LEVEL_ERROR);
