@@ -75,6 +75,11 @@ static void print_devices(const json_t *reply, FILE *out)
         fprintf(out, "%.0f: %s\n   %s, %s, driver %s\n", reply_number(device, "index"),
                 reply_string(device, "name"), reply_string(device, "state"),
                 reply_string(device, "platform"), reply_string(device, "driver"));
+        if (json_is_integer(json_object_get(device, "node")))
+            fprintf(out, "   memory node %.0f, processors %s\n", reply_number(device, "node"),
+                    json_is_string(json_object_get(device, "processors"))
+                        ? reply_string(device, "processors")
+                        : "any");
         if (json_is_string(json_object_get(device, "last_loss")))
             fprintf(out, "   last loss: %s\n", reply_string(device, "last_loss"));
     }

@@ -50,7 +50,8 @@ struct config_device {
     const char *device; /* DEVICE_ALL, DEVICE_AUTO, or a list of "cpu", "gpu", index or part of a
                            name, best first */
     int threads;        /* CPU devices; 0: the service decides */
-    uint32_t loops;     /* that run streams beside the main one; 0: it runs them all */
+    struct node_setting node;
+    uint32_t loops;          /* that run streams beside the main one; 0: it runs them all */
     const char *kernels_dir; /* NULL: embedded */
     const char *cache_dir;   /* NULL: none */
     uint32_t batches, depth; /* 0: the engine's choice */
@@ -248,6 +249,8 @@ struct config_world {
     const char *(*environment)(const char *name);
     /* Names for `variant`, in order; NULL past the end. */
     const char *(*variant)(int index);
+    /* The machine's memory nodes; false: nobody tells them. */
+    bool (*nodes)(struct number_set *nodes);
 };
 
 /*

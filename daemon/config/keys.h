@@ -44,6 +44,7 @@ enum schema_id {
     KEY_DEVICE,
     KEY_THREADS,
     KEY_LOOPS,
+    KEY_NODE,
     KEY_KERNELS,
     KEY_CACHE,
     KEY_BATCHES,

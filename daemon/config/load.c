@@ -42,12 +42,18 @@ static int real_makeable(const struct filter_spec *spec, double rate_hz, struct 
     return status;
 }
 
+static bool real_nodes(struct number_set *nodes)
+{
+    return memory_nodes_present("", nodes);
+}
+
 static const struct config_world real_world = {
     .probe = real_probe,
     .readable = real_readable,
     .makeable = real_makeable,
     .environment = real_environment,
     .variant = engine_variant_name,
+    .nodes = real_nodes,
 };
 
 const char *build_path(struct build *build, const char *path, struct config_place place)
@@ -119,6 +125,21 @@ void check_devices(struct build *build, struct config_place place, const char *l
                      count, MOST);
 }
 
+/* A node that this machine does not have. */
+static void check_node(struct build *build, struct config_place place, struct node_setting setting)
+{
+    struct number_set nodes;
+    char text[80];
+    if (setting.kind != NODE_NUMBER || !build->world->nodes(&nodes) ||
+        number_set_has(&nodes, setting.number))
+        return;
+    const bool one = number_set_count(&nodes) == 1;
+    config_error(build->errors, place,
+                 "`node = %u`: this machine has memory node%s %s; write %s, auto or none",
+                 setting.number, one ? "" : "s", number_set_text(&nodes, text, sizeof text),
+                 one ? "it" : "one of them");
+}
+
 static int build_process(struct build *build)
 {
     const struct raw_section *section = raw_find(build->raw, SECTION_DAEMON, "");
@@ -147,6 +168,8 @@ static int build_process(struct build *build)
     device->device = value_of(section, KEY_DEVICE)->text;
     check_devices(build, place_of(section, KEY_DEVICE), device->device);
     device->threads = (int)value_of(section, KEY_THREADS)->integer;
+    device->node = schema_node(value_of(section, KEY_NODE));
+    check_node(build, place_of(section, KEY_NODE), device->node);
     const uint32_t loops = (uint32_t)value_of(section, KEY_LOOPS)->integer;
     device->loops = loops > 1 ? loops : 0;
     device->batches = (uint32_t)value_of(section, KEY_BATCHES)->integer;

@@ -244,3 +244,31 @@ int schema_parse_quantity(const struct option_row *row, const char *text,
         "`%s = %.*s` is not known; write %s, or with `analysis` a field of its events", row->key,
         OPTION_QUOTE, text, schema_quantities_text(all, sizeof all));
 }
+
+/* ---- memory nodes ------------------------------------------------------------------------ */
+
+enum { NODE_MOST = 1023 }; /* of Linux (CONFIG_NODES_SHIFT) */
+
+int schema_parse_node(const struct option_row *row, const char *text, struct option_value *value,
+                      struct problem *problem)
+{
+    const size_t digits = strspn(text, "0123456789");
+    (void)value;
+    if (strcmp(text, "auto") == 0 || strcmp(text, "none") == 0)
+        return 0;
+    if (digits > 0 && digits <= 4 && text[digits] == '\0' && atoi(text) <= NODE_MOST)
+        return 0;
+    return problem_set(problem, ERROR_CONFIG,
+                       "`%s = %.*s` is no memory node; write auto, none or the number of a node, "
+                       "such as 0",
+                       row->key, OPTION_QUOTE, text);
+}
+
+struct node_setting schema_node(const struct option_value *value)
+{
+    if (strcmp(value->text, "none") == 0)
+        return (struct node_setting){NODE_NONE, 0};
+    if (strcmp(value->text, "auto") == 0)
+        return (struct node_setting){NODE_AUTO, 0};
+    return (struct node_setting){NODE_NUMBER, (uint32_t)atoi(value->text)};
+}

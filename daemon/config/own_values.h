@@ -1,13 +1,14 @@
 /*
- * Values that only the configuration knows: sample formats, `source`, `route` and `quantity`. The
- * parsers are those of its rows (option_row.parse); the other functions read a value that a parser
- * has proven.
+ * Values that only the configuration knows: sample formats, `source`, `route`, `quantity`, `node`.
+ * The parsers are those of its rows (option_row.parse); the other functions read a value that a
+ * parser has proven.
  *
  * Pure functions; any thread.
  */
 #ifndef CONVOLVD_CONFIG_OWN_VALUES_H
 #define CONVOLVD_CONFIG_OWN_VALUES_H
 
+#include "core/memory_nodes.h"
 #include "core/option.h"
 #include "wire/format.h"
 
@@ -24,6 +25,10 @@ int schema_parse_quantity(const struct option_row *row, const char *text,
                           struct option_value *value, struct problem *problem);
 /* "level, overloads, …": the quantities of streams. Returns `text`. */
 const char *schema_quantities_text(char *text, size_t bytes);
+
+int schema_parse_node(const struct option_row *row, const char *text, struct option_value *value,
+                      struct problem *problem);
+struct node_setting schema_node(const struct option_value *value);
 
 /* The sample format of a proven value of `format`; *order_written: the byte order was named. */
 struct sample_format schema_format(const struct option_value *value, bool *order_written);

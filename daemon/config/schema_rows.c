@@ -119,6 +119,8 @@ const struct schema_row schema_rows[KEYS] = {
         .sentence = "Threads of a CPU device; 0 takes all cores but one while a source is live, else all."}},
     [KEY_LOOPS] = {SECTION_DEVICE, .row = {"loops", OPTION_COUNT, .minimum = 1, .maximum = LOOPS_MAX, .fallback = "1",
         .sentence = "How many event loops run streams, each on a thread of its own and with a thread of its own for the device. 1: the loop that also answers commands. More carry more streams on a machine with many cores: give each loop two. Every stream runs on one loop, so that one stream is no faster. `convolvd --check` says which streams cannot leave the main loop."}},
+    [KEY_NODE] = {SECTION_DEVICE, .row = {"node", OPTION_OWN, .words = "auto, none or a number", .parse = schema_parse_node, .fallback = "auto",
+        .sentence = "The memory node (NUMA node) near which a device is served: its device thread and the loops run on this node's processors, as far as the service manager allows them, and rings and batches lie in its memory while there is room. auto: the node that the device's PCI bus hangs on, where the machine has several and the driver tells it. A number is for every device. none: threads and memory are where the kernel puts them. Devices of different nodes leave the loop that they share where it is."}},
     [KEY_KERNELS] = {SECTION_DEVICE, .row = {"kernels", OPTION_PATH, .fallback_words = "the kernels inside the program",
         .sentence = "A directory of OpenCL kernels; a file there takes the place of the built-in one of the same name."}},
     [KEY_CACHE] = {SECTION_DEVICE, .row = {"cache", OPTION_PATH, .fallback_words = "$CACHE_DIRECTORY, as systemd sets it, else the `state directory`",

@@ -13,6 +13,7 @@
 #include "control/analysis_json.h"
 #include "control/status.h"
 #include "control/status_internal.h"
+#include "device/spill.h"
 #include "pipeline/job.h"
 
 static json_t *integer(uint64_t value)
@@ -209,6 +210,9 @@ static json_t *plan_json(const struct plan_info *plan)
     json_object_set_new(object, "taps", integer(plan->taps_longest));
     json_object_set_new(object, "history_frames", integer(plan->history_frames));
     json_object_set_new(object, "self_test_error", real(plan->self_test_error));
+    json_object_set_new(object, "spilled_bytes",
+                        plan->spilled_bytes != SPILL_UNKNOWN ? integer(plan->spilled_bytes)
+                                                             : json_null());
     return object;
 }
 
@@ -378,6 +382,18 @@ static json_t *stream_json(const struct pipeline *pipeline)
     return object;
 }
 
+/* The memory node, and the processors of its threads: null where nothing is bound. */
+static void set_place(json_t *object, const struct node_place *place)
+{
+    char text[512];
+    const bool threads = number_set_count(&place->processors) > 0;
+    json_object_set_new(object, "node", place->bound ? json_integer(place->node) : json_null());
+    json_object_set_new(object, "processors",
+                        threads
+                            ? json_string(number_set_text(&place->processors, text, sizeof text))
+                            : json_null());
+}
+
 static json_t *device_json(const struct placement *placement)
 {
     const struct device_info *device = engine_device(placement->engine);
@@ -388,6 +404,7 @@ static json_t *device_json(const struct placement *placement)
     json_object_set_new(object, "name", json_string(device->name));
     json_object_set_new(object, "platform", json_string(device->platform));
     json_object_set_new(object, "driver", json_string(device->driver));
+    set_place(object, engine_place(placement->engine));
     json_t *losses = json_object();
     for (int loss = ENGINE_WORKS + 1; loss < ENGINE_LOSSES; loss++)
         json_object_set_new(losses, engine_loss_name((enum engine_loss)loss),

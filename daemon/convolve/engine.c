@@ -90,6 +90,8 @@ static int open_device(struct engine *engine, const struct engine_options *optio
             slots * ((ROWS_PER_BATCH + 1) * (sizeof(struct row) + sizeof(struct row_group)) +
                      2 * guard_room),
         .guards = options->guards,
+        .node = options->node,
+        .allowed = options->allowed,
     };
     int error = device_open(&engine->device, &wanted, problem);
     if (error < 0)
@@ -299,6 +301,11 @@ void engine_close_left(struct engine *engine)
 const struct device_info *engine_device(const struct engine *engine)
 {
     return &engine->device.found.info;
+}
+
+const struct node_place *engine_place(const struct engine *engine)
+{
+    return &engine->device.place;
 }
 
 /* LOOP polls for a batch that should take at most so long, and so long after its predicted end. */

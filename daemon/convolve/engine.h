@@ -27,6 +27,7 @@
 #include "convolve/plan/spec.h"
 #include "convolve/ring.h"
 #include "core/error.h"
+#include "core/memory_nodes.h"
 #include "device/info.h"
 #include "device/traits.h"
 
@@ -71,11 +72,14 @@ struct engine_options {
     uint64_t input_bytes;    /* device memory for rings, 0: 512 MiB; reserved, touched when used */
     uint64_t spectrum_bytes; /* for spectra and twiddles, 0: 512 MiB */
     uint64_t state_bytes;    /* for delay lines, tails and scratch, 0: 512 MiB */
-    uint64_t batch_output_floats; /* results one batch can hold, 0: 4 Mi floats */
-    int64_t deadline_ns;          /* least time that a batch is given, see lost.h; 0: 50 ms on a
-                                     GPU, 2 s on a CPU, where other processes take turns with the batch */
-    bool guards;                  /* guard zones around every piece of device memory (tests) */
-    void (*wake)(void *context);  /* DEVICE thread: something was completed; must only signal */
+    uint64_t batch_output_floats;     /* results one batch can hold, 0: 4 Mi floats */
+    int64_t deadline_ns;              /* least time that a batch is given, see lost.h; 0: 50 ms on a
+                                         GPU, 2 s on a CPU, where other processes take turns with the batch */
+    bool guards;                      /* guard zones around every piece of device memory (tests) */
+    struct node_setting node;         /* where memory and threads belong; zeroed: nowhere */
+    const struct number_set *allowed; /* where its threads may run; NULL: where the caller may.
+                                         Read by engine_open alone */
+    void (*wake)(void *context);      /* DEVICE thread: something was completed; must only signal */
     void *wake_context;
 };
 
@@ -85,6 +89,8 @@ int engine_open(const struct engine_options *options, struct engine **out, struc
  * NULL is fine. */
 void engine_close(struct engine *engine);
 const struct device_info *engine_device(const struct engine *engine);
+/* Where its memory and threads belong. ANY. */
+const struct node_place *engine_place(const struct engine *engine);
 
 /* Batches that the device's queue holds at once: engine_options.depth or the device's own default,
  * at most `batches`. Submitting more only delays them, unless they are short. ANY. */

@@ -101,9 +101,25 @@ static cl_int wait_for(const struct engine *engine, const struct slot *slot)
     }
 }
 
+/* The calling thread, as the first thing it does: what it allocates is near its device then. */
+static void begin_thread(const struct engine *engine, const char *name)
+{
+    const struct node_place *place = &engine->device.place;
+    pthread_setname_np(pthread_self(), name);
+    const int refused = number_set_count(&place->processors) > 0
+                            ? thread_run_on(pthread_self(), &place->processors)
+                            : 0;
+    if (refused != 0)
+        log_warning(
+            "memory node %u: thread %s runs on any node (sched_setaffinity: %s); allow this "
+            "call (SystemCallFilter=sched_setaffinity)",
+            place->node, name, strerror(refused));
+}
+
 void *engine_waiter(void *argument)
 {
     struct engine *engine = argument;
+    begin_thread(engine, "convolvd-waiter");
     prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0); /* else every sleep is 50 us longer */
     for (;;) {
         doorbell_wait(engine->waiter_bell);
@@ -428,6 +444,7 @@ int engine_request(struct engine *engine, enum request_kind kind, struct problem
 void *engine_thread(void *argument)
 {
     struct engine *engine = argument;
+    begin_thread(engine, "convolvd-device");
     prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0); /* else every timed sleep is 50 us longer */
     for (;;) {
         await_work(engine);

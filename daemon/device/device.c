@@ -1,10 +1,12 @@
 /* A device's OpenCL objects and memory, see device.h. */
 #include "device/device.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/log.h"
 #include "device/compiler.h"
 #include "device/pocl_cache.h"
 
@@ -39,6 +41,34 @@ static int open_arenas(struct device *device, const struct device_options *optio
         arenas[i].arena->copied = arenas[i].copied && device->found.info.gpu;
     }
     return error;
+}
+
+static void choose_place(struct device *device, const struct device_options *options)
+{
+    struct number_set here = {0};
+    if (options->allowed == NULL)
+        processors_allowed(&here);
+    node_choose("", options->node, device->found.info.memory_node,
+                options->allowed != NULL ? options->allowed : &here, &device->place);
+}
+
+/* Before anything touches the arenas. Memory elsewhere is slower, and no reason not to start. */
+static void prefer_node(struct device *device)
+{
+    struct arena *arenas[DEVICE_ARENAS];
+    int refused = 0;
+    device_arenas(device, arenas);
+    for (int i = 0; i < DEVICE_ARENAS && device->place.bound && refused == 0; i++)
+        refused = memory_prefer_node(arenas[i]->host, arenas[i]->bytes, device->place.node);
+    if (refused == EEXIST)
+        log_info("memory node %u: the process has a memory policy (NUMAPolicy=), which the memory "
+                 "of %s keeps",
+                 device->place.node, device->found.info.name);
+    else if (refused != 0)
+        log_warning(
+            "memory node %u: the memory of %s may lie on any node (mbind: %s); allow the "
+            "process this node (AllowedMemoryNodes=) and this call (SystemCallFilter=mbind)",
+            device->place.node, device->found.info.name, strerror(refused));
 }
 
 static int open_queues(struct device *device, struct problem *problem)
@@ -156,7 +186,11 @@ int device_open(struct device *device, const struct device_options *options,
         return error;
     device->traits = device_traits_of(&device->found.info);
     error = open_arenas(device, options, problem);
-    return error < 0 ? error : create(device, problem);
+    if (error < 0)
+        return error;
+    choose_place(device, options);
+    prefer_node(device);
+    return create(device, problem);
 }
 
 void device_close(struct device *device)

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/memory_nodes.h"
 #include "device/arena.h"
 #include "device/kernel_cache.h"
 #include "device/opencl.h"
@@ -26,6 +27,7 @@ struct device {
     /* immutable while open */
     struct device_found found;
     struct device_traits traits;
+    struct node_place place;       /* where its memory is and its threads run */
     char *kernels_dir, *cache_dir; /* NULL: the embedded kernels; no cache of binaries */
 
     /* arenas have a mutex each */
@@ -53,6 +55,8 @@ struct device_options {
     const char *kernels_dir, *cache_dir;
     uint64_t input_bytes, spectrum_bytes, state_bytes, output_bytes, table_bytes;
     bool guards; /* guard zones around every piece of memory */
+    struct node_setting node;
+    const struct number_set *allowed; /* where threads may run; NULL: where the caller may */
 };
 
 /* WORKER. On error *device needs device_close all the same. */

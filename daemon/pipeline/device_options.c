@@ -20,6 +20,7 @@ struct engine_options device_options(const struct config *config, const char *ke
         .cache_dir = config->device.cache_dir,
         .batches = config->device.batches,
         .depth = config->device.depth,
+        .node = config->device.node,
         .deadline_ns = config->device.deadline_ns,
         .input_bytes = config->device.input_bytes,
         .spectrum_bytes = config->device.spectrum_bytes,

@@ -9,6 +9,7 @@
 #include "convolve/check/prepare.h"
 #include "core/log.h"
 #include "pipeline/device_options.h"
+#include "pipeline/nodes.h"
 #include "pipeline/stream_filters.h"
 
 struct devices {
@@ -20,8 +21,9 @@ struct devices {
     uint32_t count;     /* WORKER: with an engine */
     uint64_t unusable;  /* WORKER: bit i: device i did not open, "auto" passes it over */
     uint32_t connected; /* LOOP: with a scheduler */
-    uv_async_t losses;  /* LOOP: a loop beside the main one has found a device lost; its data is
-                           NULL until devices_connect */
+    struct nodes nodes;
+    uv_async_t losses; /* LOOP: a loop beside the main one has found a device lost; its data is
+                          NULL until devices_connect */
     void (*lost)(void *context, struct placement *placement);
     void *lost_context;
 };
@@ -47,6 +49,7 @@ int devices_open(const struct devices_options *options, struct devices **out,
                                 .progress = options->progress,
                                 .context = options->context,
                                 .kernels_dir = options->kernels_dir};
+    nodes_open(&devices->nodes);
     *out = devices;
     return 0;
 }
@@ -69,6 +72,7 @@ int devices_reopen(struct placement *placement, const struct config *config, str
     snprintf(number, sizeof number, "%d", placement->index);
     struct engine_options options = device_options(config, placement->devices->kernels_dir);
     options.device = number;
+    options.allowed = &placement->devices->nodes.allowed;
     options.wake = wake;
     options.wake_context = placement;
     return engine_open(&options, out, problem);
@@ -120,6 +124,7 @@ static int placement_at(struct devices *devices, const struct config *config, ui
         return error;
     placement->engine = engine;
     devices->count++;
+    nodes_tell(index, engine_device(engine)->name, engine_place(engine));
     *out = placement;
     return 0;
 }
@@ -481,10 +486,22 @@ void devices_on_lost(struct devices *devices,
     devices->lost_context = context;
 }
 
+/* Loops go where their devices are. */
+static void settle_nodes(struct devices *devices)
+{
+    _Static_assert((int)PLACEMENTS_MAX <= (int)NODE_DEVICES_MAX, "one for each placement");
+    struct node_device serving[PLACEMENTS_MAX];
+    for (uint32_t i = 0; i < devices->connected; i++)
+        serving[i] = (struct node_device){devices->placements[i].loop,
+                                          engine_place(devices->placements[i].engine)};
+    nodes_settle(&devices->nodes, devices->loops, serving, devices->connected);
+}
+
 void devices_replace(struct placement *placement, struct engine *engine)
 {
     placement->engine = engine;
     scheduler_take_engine(placement->scheduler, engine);
+    settle_nodes(placement->devices);
 }
 
 int devices_connect(struct devices *devices, struct problem *problem)
@@ -510,6 +527,7 @@ int devices_connect(struct devices *devices, struct problem *problem)
             scheduler_kick(placement->scheduler);
         scheduler_on_progress(placement->scheduler, on_progress, placement);
     }
+    settle_nodes(devices);
     return error;
 }
 

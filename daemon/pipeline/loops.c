@@ -161,6 +161,11 @@ int loops_prioritise(struct loops *loops, int policy, const struct sched_param *
     return error;
 }
 
+int loops_run_on(struct loops *loops, uint32_t loop, const struct number_set *processors)
+{
+    return thread_run_on(loop == 0 ? pthread_self() : loops->loops[loop - 1].thread, processors);
+}
+
 /* ---- life -------------------------------------------------------------------------------- */
 
 /* Whoever waits for a turn lends its priority to whoever has it, and gets the turn when that one

@@ -26,6 +26,7 @@
 
 #include "core/error.h"
 #include "core/limits.h"
+#include "core/memory_nodes.h"
 
 struct loops;
 
@@ -44,6 +45,9 @@ void loops_leave(struct loops *loops, uint32_t loop, double weight);
 
 /* MAIN. The threads of loops 1 … `more` run at this priority from now on. 0 or an errno value. */
 int loops_prioritise(struct loops *loops, int policy, const struct sched_param *priority);
+
+/* MAIN. The loop's thread runs on these processors from now on. 0 or an errno value. */
+int loops_run_on(struct loops *loops, uint32_t loop, const struct number_set *processors);
 
 /* MAIN. Runs until the main loop has no handles left; the others run meanwhile. */
 void loops_run(struct loops *loops);

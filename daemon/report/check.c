@@ -16,6 +16,7 @@
 #include "config/internal.h"
 #include "report/fk.h"
 #include "report/loops.h"
+#include "report/nodes.h"
 #include "pipeline/stream_filters.h"
 #include "signal/decimation.h"
 
@@ -589,6 +590,7 @@ int check_print(const struct config *config, FILE *out, struct config_errors *er
     if (all)
         print_devices(config, plans, out);
     loops_report(config, out);
+    nodes_report("", config, out, errors);
     if (all)
         print_valid(config, out);
     free(plans);

@@ -58,6 +58,7 @@ def write(path, data):
 
 # (configuration, what `--check` must say, whether it accepts it)
 CHECKS = [
+    ("[device]\nnode = 99\n" + whole(), "`node = 99`: this machine has memory node", False),
     (whole().replace("500 kHz", "2000000"), "`rate = 2000000` has no unit, `rate` takes a frequency: write 2000000 Hz or 2 MHz", False),
     (whole(sink=SINK + "[sink r]\ntype = recording\nstream = a\npath = r.wav\nrotate = 10\n"),
      "`rotate = 10` has no unit, `rotate` takes a time or a size: write 10 min, 10 h, 10 MiB or 10 GiB", False),

@@ -343,6 +343,19 @@ class Systemd(unittest.TestCase):
         self.assertEqual(status["Seccomp"].strip(), "2")
         self.assertNotEqual(status["Uid"].split()[0], "0")
 
+    def test_7a_memory_of_a_node_in_the_sandbox(self):
+        with open(CONF, encoding="utf-8") as file:
+            text = file.read()
+        with open(CONF, "w", encoding="utf-8") as file:
+            file.write(text.replace("device = cpu\n", "device = cpu\nnode = 0\n"))
+        since = cursor()
+        run("systemctl", "start", "convolvd")
+        said = journal(since=since)
+        self.assertIn("on memory node 0, its thread on processors", said)
+        self.assertIn("loop 0: on memory node 0 with its device", said)
+        with open(f"/proc/{show('MainPID')[0]}/numa_maps", encoding="ascii") as file:
+            self.assertIn("prefer:0", {line.split()[1] for line in file}, said)
+
     def test_8_reload_and_stop(self):
         run("systemctl", "start", "convolvd")
         pid = show("MainPID")

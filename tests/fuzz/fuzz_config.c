@@ -47,7 +47,12 @@ static const char *variant(int index)
     return index == 0 ? "fused" : NULL;
 }
 
-static const struct config_world world = {probe, readable, makeable, environment, variant};
+static bool nodes(struct number_set *set)
+{
+    return number_set_parse("0-1", set);
+}
+
+static const struct config_world world = {probe, readable, makeable, environment, variant, nodes};
 
 static void require_whole(const struct config *config)
 {

@@ -47,7 +47,8 @@ static void values_arrive_typed(void **state)
     (void)state;
     struct config *config = load_good(
         "[daemon]\nlog level = debug\ndrain timeout = 1.5 s\nstatus on exit = off\n"
-        "[device]\ndevice = H100\nthreads = 3\ninput memory = 1 GiB\nbatch memory = 1 MiB\n"
+        "[device]\ndevice = H100\nthreads = 3\nnode = 4\ninput memory = 1 GiB\nbatch memory = 1 "
+        "MiB\n"
         "[stream ae]\nsource = rtp\naddress = [ff15::1]:5004\ninterface = eth1\nrate = 5 MHz\n"
         "channels = 4\nformat = s16\nbits = 14\njustify = left\nfull scale = 10 V, 10 V, 5 V, 5 V\n"
         "unit = mV\noffset = 10 mV\npreamp = 34 dB\nblock = 200 us\nreorder = 0.5 ms\n"
@@ -68,6 +69,8 @@ static void values_arrive_typed(void **state)
     assert_false(config->daemon.status_on_exit);
     assert_string_equal(config->device.device, "H100");
     assert_int_equal(config->device.threads, 3);
+    assert_int_equal(config->device.node.kind, NODE_NUMBER);
+    assert_int_equal(config->device.node.number, 4);
     assert_true(config->device.input_bytes == UINT64_C(1) << 30);
     assert_int_equal(config->device.batch_output_floats, 262144);
 
