@@ -3,6 +3,7 @@
 Chromium runs headless, without a GPU, a network or a profile that lasts. Nothing here waits for a fixed
 time: each wait is for a condition, bounded by PATIENCE_S.
 """
+import base64
 import json
 import os
 import re
@@ -10,10 +11,11 @@ import shutil
 import tempfile
 import time
 
+import numpy as np
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from convolvd import PATIENCE_S, ROOT, Process, wait_for
+from convolvd import PATIENCE_S, ROOT, Process, chosen_priority, wait_for
 
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -26,8 +28,9 @@ PAGE = os.path.join(ROOT, "clients", "web", "page")
 class Web(Process):
     """convolv-web before a daemon's runtime directory; ready when the constructor returns."""
 
-    def __init__(self, folder, *arguments, port=0):
-        super().__init__("convolv-web", ["--listen", f"127.0.0.1:{port}", "--directory", folder, "--page", PAGE, *arguments], {})
+    def __init__(self, folder, *arguments, port=0, before=chosen_priority):
+        super().__init__("convolv-web", ["--listen", f"127.0.0.1:{port}", "--directory", folder, "--page", PAGE, *arguments], {},
+                         before)
         wait_for(lambda: self.address() or self.process.poll() is not None, "convolv-web's address")
         self.url = self.address()
         assert self.url, self.output()
@@ -132,6 +135,35 @@ class Browser:
             size = os.path.getsize(path)
             time.sleep(0.05)
         return path
+
+    def grey(self, path, scale=1):
+        """The lightness of each pixel of a PNG or SVG file, drawn by the browser: rows × columns of uint8."""
+        kind = "image/svg+xml" if path.endswith(".svg") else "image/png"
+        with open(path, "rb") as file:
+            data = base64.b64encode(file.read()).decode()
+        width, height, pixels = self.driver.execute_async_script("""
+            const [address, scale, done] = arguments, image = new Image();
+            image.onload = () => {
+                const canvas = document.createElement("canvas"), width = Math.round(image.naturalWidth * scale), height = Math.round(image.naturalHeight * scale);
+                Object.assign(canvas, { width, height });
+                const context = canvas.getContext("2d", { willReadFrequently: true });
+                context.drawImage(image, 0, 0, width, height);
+                const rgba = context.getImageData(0, 0, width, height).data, grey = new Uint8Array(width * height), parts = [];
+                for (let i = 0; i < grey.length; i++)
+                    grey[i] = Math.round(0.2126 * rgba[4 * i] + 0.7152 * rgba[4 * i + 1] + 0.0722 * rgba[4 * i + 2]);
+                for (let i = 0; i < grey.length; i += 8192)
+                    parts.push(String.fromCharCode(...grey.subarray(i, i + 8192)));
+                done([width, height, btoa(parts.join(""))]);
+            };
+            image.onerror = () => done([0, 0, ""]);
+            image.src = address;
+            """, f"data:{kind};base64,{data}", scale)
+        assert width > 0, f"{path} is no picture"
+        return np.frombuffer(base64.b64decode(pixels), np.uint8).reshape(height, width)
+
+    def forget_downloads(self):
+        for name in os.listdir(self.downloads):
+            os.remove(os.path.join(self.downloads, name))
 
     def close(self):
         self.driver.quit()

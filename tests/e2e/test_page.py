@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 # timeout: 180
 # parallel: yes
-# takes: 5 s CPU in 10 s
+# takes: 7 s CPU in 15 s
 """The live page in Chromium, before the real convolv-web and daemon: it connects, shows what the generator sends (a
-known sine, read with the cursors where its pixels are), may not change anything without the role, and says nothing in
-the console. test_page_long.py goes on from here."""
+known sine, read with the cursors where its pixels are), tells channels apart without colours, may not change anything
+without the role, and says nothing in the console. test_page_long.py goes on from here."""
 import unittest
+import xml.etree.ElementTree
 
 import convolvd as c
 from browser import Browser, Web
@@ -17,6 +18,7 @@ CONFIG = f"""
 source = generator
 waveform = sine
 frequency = {FREQUENCY_HZ} Hz
+channel phase = 25 deg
 amplitude = {AMPLITUDE_V} V
 rate = {RATE_HZ} Hz
 channels = 4
@@ -55,6 +57,28 @@ PEAKS = """
         }
     return peaks.map((x) => ({ x: box.left + x * box.width / width, y: box.top + box.height / 2 }));
 """
+
+# From now on, what is written on canvases of the document, and where: [text, x, y].
+LISTEN = """
+    const write = CanvasRenderingContext2D.prototype.fillText;
+    window.written = [];
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+        if (this.canvas.isConnected && this.canvas.offsetParent)
+            window.written.push([text, x, y]);
+        write.call(this, text, x, y);
+    };
+"""
+
+# What is written beside the first plot as it is drawn anew: [[text, x, y]], and where each line leaves it, in pixels.
+BESIDE = """
+    const plot = window.convolv.view.sides?.[0].plot ?? window.convolv.view.plot;
+    window.written = [];
+    plot.redraw();
+    const area = plot.area(), [bottom, top] = plot.shownY(), end = plot.shownX()[1];
+    return { beside: window.written.filter(([, x]) => x > area.x + area.w), top: area.y, bottom: area.y + area.h,
+        ends: plot.scene.curves.map((_, i) => area.y + area.h - (plot.valueAt(i, end) - bottom) / (top - bottom) * area.h) };
+"""
+LABEL_PX = 13
 
 
 def number(text):
@@ -120,6 +144,54 @@ class Page(unittest.TestCase):
         line = self.browser.text('[data-value="largest line"]').split(",")[0]
         self.assertAlmostEqual(number(line), FREQUENCY_HZ, delta=2)
         self.assertAlmostEqual(number(self.browser.text('[data-value="RMS of the span"]')), AMPLITUDE_V / 2 ** 0.5, delta=0.01)
+        self.assertEqual(self.browser.faults(), [])
+
+    def numbered(self, labels, ends, what):
+        """Each channel's number is there, in the order of the lines, and no two overlap."""
+        with self.subTest(what):
+            by_line = sorted(range(len(ends)), key=lambda i: ends[i])
+            self.assertEqual([text for text, _ in sorted(labels, key=lambda label: label[1])], [str(i + 1) for i in by_line])
+            places = sorted(y for _, y in labels)
+            self.assertTrue(all(below - above >= LABEL_PX for above, below in zip(places, places[1:])), places)
+
+    def test_lines_are_told_apart_without_colours(self):
+        """At the right end of each line stands the number of its channel, on the page, in the drawing and in the picture."""
+        self.open("scope?side=input&trigger=level&before=0&window=0.005&channels=1,2,3,4")
+        self.browser.wait("window.convolv?.view.sides[0]?.picture?.triggered", "a triggered picture")
+        self.browser.press(" ")
+        self.browser.script(LISTEN)
+        seen = self.browser.script(BESIDE)
+        self.numbered([(text, y) for text, _, y in seen["beside"]], seen["ends"], "page")
+        for (_, _, y) in seen["beside"]:
+            self.assertTrue(seen["top"] <= y <= seen["bottom"], seen)
+        # All lines end as good as together here: the numbers still do not overlap.
+        self.browser.script("window.convolv.view.sides[0].plot.setYWindow([-50, 50])")
+        crowded = self.browser.script(BESIDE)
+        self.assertLess(max(crowded["ends"]) - min(crowded["ends"]), LABEL_PX)
+        self.numbered([(text, y) for text, _, y in crowded["beside"]], crowded["ends"], "crowded")
+        self.browser.script("window.convolv.view.sides[0].plot.setYWindow(null)")
+        # What is exported has them, too: as text, and as ink that no colour is needed for.
+        self.browser.click("[data-format=svg]")
+        drawing = xml.etree.ElementTree.parse(self.browser.downloaded(".svg")).getroot()
+        right = max(float(text.get("x")) for text in drawing.iter("{http://www.w3.org/2000/svg}text") if text.get("text-anchor") == "middle")
+        written = [(text.text, float(text.get("y"))) for text in drawing.iter("{http://www.w3.org/2000/svg}text") if float(text.get("x")) == right]
+        self.numbered(written, seen["ends"], "SVG")
+        self.browser.click("[data-format=png]")
+        grey = self.browser.grey(self.browser.downloaded(".png"))
+        for text, y in written:
+            box = grey[round(2 * (y - 10)):round(2 * (y + 2)), round(2 * (right - 5)):round(2 * (right + 5))]
+            self.assertGreater(int(box.max()) - int(box.min()), 100, f"the number {text} in the PNG")
+        # One channel needs none.
+        self.browser.press(" ")
+        self.open("scope?side=input&channels=2")
+        self.browser.wait("window.convolv?.view.sides[0]?.plot.scene", "a picture")
+        self.browser.script(LISTEN)
+        self.assertEqual(self.browser.script(BESIDE)["beside"], [])
+        # The spectrum has them as well, held lines among them.
+        self.open("spectrum?channels=1,3&hold=1&fft=1024")
+        self.browser.wait("window.convolv?.view.plot.scene?.curves.length === 4", "held lines")
+        self.browser.script(LISTEN)
+        self.assertEqual(sorted(text for text, _, _ in self.browser.script(BESIDE)["beside"]), ["1", "1", "3", "3"])
         self.assertEqual(self.browser.faults(), [])
 
     def test_every_view_opens_and_changes_nothing_without_the_role(self):

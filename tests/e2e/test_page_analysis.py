@@ -75,6 +75,10 @@ class Page(unittest.TestCase):
         self.browser.open(f"{self.web.url}/#/hits")
         self.browser.wait("window.convolv?.view.shown?.().length > 3", "hits on the page")
         self.browser.wait("window.convolv.view.scatter.scene?.points.length > 3", "points")
+        # Channels differ by marks, not by colour alone, and the panel says which is whose.
+        self.browser.wait("new Set(window.convolv.view.scatter.scene.points.map(point => point.mark)).size === 2", "points of both channels")
+        self.assertTrue(self.browser.script("return window.convolv.view.scatter.scene.points.every(point => point.mark === point.data.channel - 1)"))
+        self.browser.wait("window.convolv.view.scatterPanel.element.textContent.includes('channel ● 1  ■ 2')", "the marks' legend")
         # What each channel adds up to: a row a channel, and the daemon's own sums.
         self.browser.wait(f"window.convolv.view.totals.querySelectorAll('tr').length === {CHANNELS}", "rates and sums")
         shown = self.browser.script("return [...window.convolv.view.totals.querySelectorAll('tr')].map(row => [...row.children].map(cell => cell.textContent))")
@@ -83,7 +87,7 @@ class Page(unittest.TestCase):
         self.assertEqual([row[0] for row in shown], ["1", "2"])
         for row, total in zip(shown, totals):
             self.assertEqual(len(row), 9)
-            self.assertTrue(0 < float(row[2].replace("\u202f", "").replace(",", "")) <= total["events"], row)
+            self.assertTrue(0 < int(row[2].replace("\u2009", "")) <= total["events"], row)
         number = self.browser.script("""
             const view = window.convolv.view, plot = view.scatter, point = plot.scene.points.at(-1), { px, py } = plot.mapping();
             const box = plot.canvas.getBoundingClientRect(), at = { clientX: box.left + px(point.x), clientY: box.top + py(point.y), bubbles: true, pointerId: 1, button: 0 };

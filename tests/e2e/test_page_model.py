@@ -57,6 +57,19 @@ class Model(unittest.TestCase):
     def decode(self, data):
         return self.call("wire/picture.js", "decodePicture", {"bytes": list(data)})
 
+    def test_marks_of_channels(self):
+        """No two of 64 channels have the colour and the mark of one another; no two marks have one outline."""
+        marks = [self.call("draw/palette.js", "channelMark", channel) for channel in range(64)]
+        self.assertEqual(marks[:9], [0, 1, 2, 3, 4, 5, 6, 7, 1])
+        self.assertEqual(len({(channel % 8, mark) for channel, mark in enumerate(marks)}), 64)
+        outlines = [self.call("draw/points.js", "markCorners", mark) for mark in range(8)]
+        self.assertIsNone(outlines[0])  # a circle
+        self.assertEqual([len(outline) for outline in outlines[1:]], [4, 4, 3, 3, 3, 3, 10])
+        distinct = {tuple(sorted((round(x, 3) + 0, round(y, 3) + 0) for x, y in outline)) for outline in outlines[1:]}
+        self.assertEqual(len(distinct), 7)
+        for outline in outlines[1:]:
+            self.assertAlmostEqual(max(math.hypot(x, y) for x, y in outline), 1, delta=1e-9)
+
     def test_pictures_are_decoded_whole(self):
         got = self.decode(picture(ranges=[(1, 2, 5)], flags=1 | 8, trigger=2, averages=16))
         self.assertEqual([got[k] for k in ("kind", "id", "channels", "points", "epoch", "first", "rateHz", "trigger", "averages")],
@@ -205,6 +218,29 @@ class Model(unittest.TestCase):
         running = {"running": True, "lossRate": 0, "alarms": 0}
         self.table("model/history.js", "streamState", [(({**running, "standsBy": True},), ["good", "standing by"]),
                                                        (({**running, "standsBy": False},), ["warn", "waiting for a sender"])])
+
+    def test_numbers_of_channels(self):
+        """Beside the ends of lines: apart from each other, in their order, moved as little as that takes."""
+        self.table("draw/labels.js", "spread", [
+            (([50, 10], 10, 0, 100), [50, 10]), (([50, 50], 10, 0, 100), [45, 55]), (([52, 50, 90], 10, 0, 100), [56, 46, 90]),
+            (([0, 0, 0], 10, 0, 100), [0, 10, 20]), (([99, 98, 70], 10, 0, 100), [100, 90, 70]), (([50, 52, 58], 10, 0, 100), [43.333333333333336, 53.333333333333336, 63.333333333333336]),
+            (([], 10, 0, 100), [])])
+        self.table("draw/labels.js", "lineEnd", [
+            (([0, 1, 2], [5, 6, 8], 0, 2), 8), (([0, 1, 2], [5, 6, 8], 0, 1.5), 7), (([0, 1, 2], {"f32": [5, 6, None]}, 0, 2), 6),
+            (([0, 1, 9], [5, 6, 8], 2, 5), 7), (([0, 1, 9], {"f32": [5, 6, None]}, 2, 5), None)])
+        self.table("draw/labels.js", "legendText", [((3, "3", "input 3"), "input 3"), ((3, "north", "input north"), "3: input north")])
+
+        def places(channels, height):
+            placed = self.call("draw/labels.js", "placeLabels", [{"label": str(i + 1), "colour": "#000", "end": 40} for i in range(channels)],
+                               {"x": 0, "y": 0, "w": 200, "h": height})
+            return sorted((label["x"], label["y"]) for label in placed)
+        for channels, height, columns in ((2, 100, 1), (6, 100, 1), (7, 100, 2), (16, 300, 1), (16, 60, 4)):
+            with self.subTest(channels=channels, height=height):
+                placed = places(channels, height)
+                self.assertEqual((len(placed), len({x for x, _ in placed})), (channels, columns))
+                self.assertTrue(all(0 <= y <= height for _, y in placed))
+                self.assertTrue(all(b[0] > a[0] or b[1] - a[1] >= 15 - 1e-9 for a, b in zip(placed, placed[1:])), placed)
+        self.assertEqual((places(1, 100), places(17, 1000)), ([], []))  # nothing to tell apart, and no room for it
 
     def test_levels_in_parts(self):
         names = ("rms", "peak", "held", "overloads")

@@ -182,6 +182,42 @@ class Steer(unittest.TestCase):
         self.assertEqual(alarm["state"], "active")
         return alarm["acknowledged"]
 
+    def alarms_in_another_order(self):
+        """Rows change their places, one after the other with the keyboard in it: it stays. A row that goes hands it on."""
+        names = "return [...document.querySelectorAll('.alarm strong')].map((name) => name.textContent.slice(2))"
+        order = self.browser.script(names)
+        for row in (0, 1):
+            with self.subTest(row=row):
+                self.browser.script("""
+                    const { app } = window.convolv, button = document.querySelectorAll('.alarm button')[arguments[0]];
+                    app.alarms = () => app.status?.alarms ?? [];
+                    window.convolv.view.writeAlarms();
+                    button.focus();
+                    window.left = 0;
+                    window.focused = button;
+                    button.addEventListener('blur', () => window.left++);
+                    app.alarms = () => [...app.status?.alarms ?? []].reverse();
+                    window.convolv.view.writeAlarms();""", row)
+                self.assertEqual(self.browser.script(names), order[::-1])
+                self.assertEqual(self.browser.script("return [document.activeElement === window.focused, window.left]"), [True, 0])
+        self.browser.script("""
+            const { app } = window.convolv;
+            window.focused.blur();
+            document.querySelector('.alarm button').focus();
+            app.alarms = () => (app.status?.alarms ?? []).slice(0, 1);
+            window.convolv.view.writeAlarms();""")
+        self.assertEqual(self.browser.script(names), order[:1])
+        self.assertTrue(self.browser.script("return document.activeElement === document.querySelector('.alarm button')"))
+        self.browser.script("""
+            const { app } = window.convolv;
+            app.alarms = () => [];
+            window.convolv.view.writeAlarms();
+            window.nowhere = document.activeElement === document.body;
+            delete app.alarms;
+            window.convolv.view.writeAlarms();""")
+        self.assertFalse(self.browser.script("return window.nowhere"))
+        self.assertEqual(self.browser.script(names), order)
+
     def test_alarms_are_acknowledged(self):
         """One with the mouse, one with a key. While values change, the keyboard stays where it is."""
         self.open("events")
@@ -193,6 +229,7 @@ class Steer(unittest.TestCase):
         self.browser.script(f"window.before = {value}; window.focused = {louder}.querySelector('button'); window.focused.focus()")
         self.browser.wait(f"{value} !== window.before", "another value")
         self.assertTrue(self.browser.script("return document.activeElement === window.focused && window.focused.isConnected"))
+        self.alarms_in_another_order()
         self.click(".alarm button")
         first, second = ("loud", "louder") if self.browser.script(f"return {loud} === document.querySelector('.alarm')") else ("louder", "loud")
         c.wait_for(lambda: self.acknowledged(first), "the acknowledgement")

@@ -163,6 +163,12 @@ export class RollingImage {
         context.fillText(`${String(Math.round(top)).replace("-", "−")} dB`, left + w + 5, y + SCALE_PX / 2);
     }
 
+    /* For export (draw/figure.js): what is on the canvas. */
+    figure() {
+        const { x, w } = this.area(), width = this.canvas.clientWidth;
+        return { image: this.canvas, height: 1200 * this.canvas.clientHeight / Math.max(1, width), area: { x, w, width } };
+    }
+
     close() {
         this.observer.disconnect();
         this.element.remove();

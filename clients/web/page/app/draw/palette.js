@@ -1,7 +1,7 @@
 /*
  * Colours: those of the theme for canvases (read from the style sheet), those of channels, and the
- * map of images. Channels differ by dashes too, and the map rises evenly in lightness, so that
- * nothing rests on hue alone.
+ * map of images. Channels carry their number at the end of their line (labels.js), from the ninth on
+ * dashes too, their points have marks of their own, and the map rises evenly in lightness, so that nothing rests on hue alone.
  */
 
 /* After Okabe and Ito's set for colour-blind readers, each moved in lightness for its background. */
@@ -37,6 +37,14 @@ export function channelColour(index) {
 
 export function channelDash(index) {
     return DASHES[Math.floor(index / CHANNELS.dark.length) % DASHES.length];
+}
+
+/* The marks of points, as text; draw/points.js has their outlines in the same order. */
+export const MARKS = ["●", "■", "◆", "▲", "▼", "◀", "▶", "★"];
+
+/* The mark of channel `index`, a number of MARKS: with its colour it is that of no other one of 64. */
+export function channelMark(index) {
+    return (index + Math.floor(index / CHANNELS.dark.length)) % MARKS.length;
 }
 
 /* ---- the map of images: lightness rises evenly from dark blue over grey to yellow (OKLab) ---- */

@@ -3,23 +3,25 @@
  * them; cursors lie above as elements. What is shown is one "scene":
  *
  *   {x0, dx | xs        x of point i: x0 + i·dx, or xs[i] (ascending)
- *    curves: [{name, values, colour, dash, width}]   values: Float32Array, NaN: not drawn
+ *    curves: [{name, values, colour, dash, width, label, key}]   values: Float32Array, NaN: not drawn;
+ *                       label: the channel's number (draw/labels.js); key: what a legend calls it
  *    mask               Uint8Array or null: wire/picture.js, invalidMask
  *    bands: [{from, to, text, unseen}]               invalid ranges in x; unseen: not received yet
- *    under: [{xs, ys, colour, dash, scale: [low, high], width}]   lines on a scale of their own
+ *    under: [{xs, ys, colour, dash, scale: [low, high], width}]   lines, on a scale of their own where they have one
  *    ghosts: [[Float32Array]]                        earlier traces, oldest first
  *    range: [low, high] of y, yUnit, xUnit, logX, marks: [{x, text}], levels: [{y, text}]}
  *
  * Window and vertical zoom belong to the plot; its owner hears of them by onzoom.
  */
-import { h } from "../ui/dom.js";
+import { fitCanvas, h, setHidden } from "../ui/dom.js";
 import { axisUnit } from "../model/units.js";
 import { interpolate, linearTicks, logTicks, reduce, reducedPoint } from "../model/scale.js";
 import { NOTHING } from "../wire/picture.js";
 import { Gestures } from "./gestures.js";
+import { gutter, lineEnd, placeLabels, TextRows } from "./labels.js";
 import { hatch, theme } from "./palette.js";
 
-const AXIS_PX = 52;
+const AXIS_PX = 52, RIGHT_PX = 10, X_AXIS_PX = 24;
 
 export class LinePlot {
     /* options: {label (for screen readers), onzoom(window or null), onclick(x, y, event), cursors: bool, oncursor(name, x)} */
@@ -27,9 +29,10 @@ export class LinePlot {
         this.options = options;
         this.canvasHost = h("div", { class: "plot-canvas" });
         this.yLabel = h("span", { class: "axis-label y" });
+        this.labelCanvas = h("canvas", { class: "image-canvas", hidden: true });
         this.layer = h("div", { class: "plot-layer" });
         this.element = h("div", { class: "plot", role: "img", "aria-label": options.label },
-            this.canvasHost, this.yLabel, this.layer);
+            this.canvasHost, this.yLabel, this.labelCanvas, this.layer);
         host.append(this.element);
         this.window = null;
         this.yWindow = null;
@@ -182,8 +185,9 @@ export class LinePlot {
         this.xAxis = axisUnit(scene.logX ? largest / 3 : largest, scene.xUnit ?? "");
         this.yAxis = axisUnit(Math.max(Math.abs(range[0]), Math.abs(range[1])), scene.yUnit ?? "");
         this.yLabel.textContent = this.yAxis.unit;
-        const options = { file: this.rows(), labels: ["x", ...scene.curves.map((_, i) => `c${i}`)],
-            dateWindow: [low, high], valueRange: range, series: {}, gridLineColor: theme().grid, axisLineColor: theme().line };
+        this.shownRows = this.rows();
+        const options = { file: this.shownRows, labels: ["x", ...scene.curves.map((_, i) => `c${i}`)],
+            dateWindow: [low, high], valueRange: range, series: {}, rightGap: Math.max(RIGHT_PX, gutter(scene.curves, this.element.clientHeight - X_AXIS_PX)), gridLineColor: theme().grid, axisLineColor: theme().line };
         scene.curves.forEach((curve, i) => {
             options.series[`c${i}`] = { color: curve.colour, strokePattern: curve.dash ?? null, strokeWidth: curve.width ?? 1.25 };
         });
@@ -191,6 +195,7 @@ export class LinePlot {
             this.graph.updateOptions(options);
         else
             this.create(options);
+        this.drawLabels();
         this.placeCursors();
     }
 
@@ -201,7 +206,7 @@ export class LinePlot {
         });
         this.graph = new window.Dygraph(this.canvasHost, file, {
             ...rest, interactionModel: {}, legend: "never", legendFormatter: () => "", highlightCircleSize: 0,
-            axes: { x: axis(false), y: axis(true) }, rightGap: 10, animatedZooms: false, resizable: "passive",
+            axes: { x: axis(false), y: axis(true) }, animatedZooms: false, resizable: "passive",
             underlayCallback: (context, area) => this.drawUnder(context, area),
         });
         this.observer = new ResizeObserver(() => {
@@ -284,14 +289,15 @@ export class LinePlot {
         context.font = "11px system-ui, sans-serif";
         context.lineWidth = 1;
         context.setLineDash([5, 4]);
-        for (const mark of this.scene.marks ?? []) {
+        const rows = new TextRows();
+        for (const mark of sortedMarks(this.scene)) {
             context.strokeStyle = context.fillStyle = mark.colour ?? theme().accent;
             const x = Math.round(px(mark.x)) + 0.5;
             context.beginPath();
             context.moveTo(x, area.y);
             context.lineTo(x, area.y + area.h);
             context.stroke();
-            context.fillText(mark.text ?? "", x + 4, area.y + area.h - 6);
+            context.fillText(mark.text ?? "", x + 4, area.y + area.h - 6 - 13 * rows.take(x, context.measureText(mark.text ?? "").width));
         }
         for (const mark of this.scene.levels ?? []) {
             context.strokeStyle = context.fillStyle = mark.colour ?? theme().accent;
@@ -303,6 +309,33 @@ export class LinePlot {
             context.fillText(mark.text ?? "", area.x + area.w - context.measureText(mark.text ?? "").width - 4, y - 4);
         }
         context.setLineDash([]);
+    }
+
+    /* On a canvas of its own: dygraphs clips its own to the plot. */
+    drawLabels() {
+        const area = this.area(), [low, high] = this.shownX(), [bottom, top] = this.shownY(), rows = this.shownRows;
+        const wanted = gutter(this.scene.curves, area.h) > 0, xs = wanted ? rows.map((row) => row[0]) : [];
+        const end = (c) => lineEnd(xs, rows.map((row) => row[c + 1] ?? NaN), low, high);
+        setHidden(this.labelCanvas, !wanted);
+        this.labels = !wanted ? [] : placeLabels(this.scene.curves.map(({ label, colour, dash }, c) => (
+            { label, colour, dash, end: area.y + area.h - (end(c) - bottom) / (top - bottom) * area.h })), area);
+        if (!wanted)
+            return;
+        const { context, width, height } = fitCanvas(this.labelCanvas);
+        context.clearRect(0, 0, width, height);
+        context.font = "600 11px system-ui, sans-serif";
+        context.textAlign = "center";
+        context.textBaseline = "middle";
+        for (const label of this.labels)
+            strokeLine(context, { ys: [label.end, label.y], colour: label.colour, dash: label.dash }, (i) => [area.x + area.w, label.x][i], (i) => [label.end, label.y][i]);
+        for (const { text, colour, x, y, w, h: high_ } of this.labels) {
+            context.fillStyle = theme().panel;
+            context.strokeStyle = colour;
+            context.fillRect(x - w / 2, y - high_ / 2, w, high_);
+            context.strokeRect(x - w / 2, y - high_ / 2, w, high_);
+            context.fillStyle = theme().text;
+            context.fillText(text, x, y + 0.5);
+        }
     }
 
     /* ---- cursors: {name: x or null} ---- */
@@ -360,16 +393,17 @@ export class LinePlot {
     }
 
     /* What is shown, for export (draw/figure.js). */
-    figure() {
+    figure(title = "") {
         const [low, high] = this.shownX(), rows = this.scene ? this.rows() : [];
         return {
-            window: [low, high], range: this.shownY(), yUnit: this.yAxis?.unit ?? "",
+            title, window: [low, high], range: this.shownY(), yUnit: this.yAxis?.unit ?? "",
             xTicks: (width) => this.ticker(low, high, width, false),
             yTicks: (height) => this.ticker(...this.shownY(), height, true),
             bands: (this.scene?.bands ?? []).map((band) => ({ ...band, from: this.toAxis(band.from), to: this.toAxis(band.to) })),
-            curves: (this.scene?.curves ?? []).map((curve, c) => ({ name: curve.name, colour: curve.colour, dash: curve.dash,
+            curves: (this.scene?.curves ?? []).map((curve, c) => ({ name: curve.name, colour: curve.colour, dash: curve.dash, label: curve.label, key: curve.key,
                 xs: rows.map((row) => row[0]), ys: rows.map((row) => row[c + 1] ?? NaN) })),
             under: (this.scene?.under ?? []).map((line) => ({ ...line, xs: Array.from(line.xs, (x) => this.toAxis(x)) })),
+            marks: sortedMarks(this.scene).map((mark) => ({ ...mark, x: this.toAxis(mark.x) })), levels: this.scene?.levels ?? [],
             cursors: Object.entries(this.cursors).filter(([, c]) => c.x !== null).map(([name, c]) => ({ name: name.toUpperCase(), x: this.toAxis(c.x) })),
         };
     }
@@ -379,6 +413,10 @@ export class LinePlot {
         this.graph?.destroy();
         this.element.remove();
     }
+}
+
+function sortedMarks(scene) {
+    return [...scene?.marks ?? []].sort((a, b) => a.x - b.x);
 }
 
 function strokeLine(context, { ys, colour, dash, width }, px, py) {

@@ -1,7 +1,7 @@
 /*
  * A plot of points on a canvas: scatter diagrams and maps. What is shown is one scene:
  *
- *   {points: [{x, y, colour, radius, ring, data}]   ring: hollow; drawn in order
+ *   {points: [{x, y, colour, mark, radius, ring, data}]   mark: of MARKS; ring: hollow; drawn in order
  *    xRange, yRange: [low, high]; equal: one scale on both axes (a map)
  *    xLabel, yLabel, shapes(context, px, py): draws under the points}
  *
@@ -12,7 +12,34 @@ import { linearTicks } from "../model/scale.js";
 import { Gestures } from "./gestures.js";
 import { theme } from "./palette.js";
 
-const LEFT = 58, RIGHT = 12, TOP = 8, BOTTOM = 34, NEAR_PX = 14;
+const LEFT = 58, RIGHT = 12, TOP = 8, BOTTOM = 34, NEAR_PX = 14, FIGURE_PX = 1200;
+
+/* Corners on a circle around the middle: [how many, angle of the first, every second one's radius]. */
+const OUTLINES = [null, [4, 45, 1], [4, 0, 1], [3, -90, 1], [3, 90, 1], [3, 180, 1], [3, 0, 1], [10, -90, 0.45]];
+
+/* The corners of a mark of radius 1; null: a circle. */
+export function markCorners(mark) {
+    if (OUTLINES[mark] === null)
+        return null;
+    const [count, first, inner] = OUTLINES[mark];
+    return Array.from({ length: count }, (_, i) => {
+        const angle = (first + i * 360 / count) * Math.PI / 180, radius = i % 2 === 1 ? inner : 1;
+        return [radius * Math.cos(angle), radius * Math.sin(angle)];
+    });
+}
+
+/* The outline of a mark, which covers about what a circle of that radius does. */
+function outline(context, mark, x, y, radius) {
+    const corners = markCorners(mark), reach = radius * (corners?.length === 3 ? 1.5 : 1.3);
+    context.beginPath();
+    if (corners === null) {
+        context.arc(x, y, radius, 0, 2 * Math.PI);
+        return;
+    }
+    for (const [dx, dy] of corners)
+        context.lineTo(x + reach * dx, y + reach * dy);
+    context.closePath();
+}
 
 export class PointPlot {
     /* options: {label, onpick(data)} */
@@ -87,17 +114,21 @@ export class PointPlot {
     draw() {
         if (!this.scene || this.element.clientWidth === 0)
             return;
-        const { context, width, height } = fitCanvas(this.canvas), area = this.area(), { px, py } = this.mapping();
+        const { context, width, height } = fitCanvas(this.canvas);
         context.clearRect(0, 0, width, height);
+        this.paint(context);
+    }
+
+    paint(context) {
+        const area = this.area(), { px, py } = this.mapping();
         this.drawAxes(context, area, px, py);
         context.save();
         context.beginPath();
         context.rect(area.x, area.y, area.w, area.h);
         context.clip();
         this.scene.shapes?.(context, px, py);
-        for (const { x, y, colour, radius = 2.5, ring } of this.scene.points) {
-            context.beginPath();
-            context.arc(px(x), py(y), radius, 0, 2 * Math.PI);
+        for (const { x, y, colour, mark = 0, radius = 2.5, ring } of this.scene.points) {
+            outline(context, mark, px(x), py(y), radius);
             context.fillStyle = context.strokeStyle = colour;
             context.lineWidth = 1.5;
             if (ring)
@@ -132,9 +163,16 @@ export class PointPlot {
         context.fillText(this.scene.yLabel ?? "", area.x + 5, area.y + 3);
     }
 
-    /* For export (draw/figure.js): what is on the canvas. */
+    /* For export (draw/figure.js): what is on the canvas, drawn anew for the picture's width. */
     figure() {
-        return { image: this.canvas, height: 1200 * this.canvas.clientHeight / Math.max(1, this.canvas.clientWidth) };
+        const { clientWidth, clientHeight } = this.canvas, scale = FIGURE_PX / Math.max(1, clientWidth), image = document.createElement("canvas");
+        image.width = 2 * FIGURE_PX;
+        image.height = Math.max(1, Math.round(2 * scale * clientHeight));
+        const context = image.getContext("2d");
+        context.scale(2 * scale, 2 * scale);
+        if (this.scene)
+            this.paint(context);
+        return { image, height: scale * clientHeight };
     }
 
     close() {

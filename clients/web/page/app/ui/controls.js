@@ -108,7 +108,7 @@ export class Controls {
         return this.add(element, (parameters) => {
             const total = count();
             if (shown !== total) {
-                chips.replaceChildren(...Array.from({ length: total }, (_, i) => h("button", { type: "button", onclick: () => press(i + 1) }, nameOf(i))));
+                chips.replaceChildren(...Array.from({ length: total }, (_, i) => h("button", { type: "button", title: `channel ${i + 1}`, onclick: () => press(i + 1) }, nameOf(i))));
                 shown = total;
             }
             [...chips.children].forEach((chip, i) => {

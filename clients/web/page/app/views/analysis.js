@@ -3,7 +3,45 @@
  * choice of one. A view is shown in the tabs only where the configuration has an analysis for it.
  */
 import { ask } from "../wire/commands.js";
-import { decodeSamples } from "../model/analysis.js";
+import { h } from "../ui/dom.js";
+import { decodeSamples, fieldLabel } from "../model/analysis.js";
+import { plain } from "../model/units.js";
+
+/* A panel for the values of one event, in as many columns as there is room for. */
+export class ValueList {
+    constructor(host, label) {
+        this.list = h("dl", { class: "values" });
+        this.panel = h("section", { class: "panel", "aria-label": label, hidden: true }, this.list);
+        host.append(this.panel);
+    }
+
+    /* fields: as the analysis has them, in order; first: [[name, text]] before them. */
+    write(event, fields, first = []) {
+        const row = (name, text, title) => h("div", {}, h("dt", { title }, name), h("dd", {}, text));
+        this.panel.hidden = false;
+        this.list.replaceChildren(...first.map(([name, text]) => row(name, text)), ...fields.map((field) => {
+            const { label, unit } = fieldLabel(field), value = event.values?.[field.name];
+            return row(label, value === null || value === undefined ? "–" : `${plain(value, 5)} ${unit}`, field.sentence ?? "");
+        }));
+    }
+}
+
+/* Events and the time up to which they are shown: while the page is paused, those of before, whatever still comes. */
+export class StandStill {
+    constructor(app) {
+        this.app = app;
+    }
+
+    of(events) {
+        if (!this.app.paused || !this.kept)
+            this.kept = { events: [...events], endNs: this.app.status?.realtime_ns ?? events.at(-1)?.arrival_ns ?? 0 };
+        return this.kept;
+    }
+
+    forget() {
+        this.kept = null;
+    }
+}
 
 export class AnalysisSource {
     /* kinds: those of the view, such as ["hit"]; changed(): analyses or events are new. */

@@ -227,7 +227,7 @@ class AscanView {
         const columns = [{ name: "time [s]", values: Float64Array.from({ length: picture.points }, (_, i) => i / picture.rateHz) },
             { name: `A-scan [${this.plot.scene.yUnit}]`, values: this.shown() }, { name: `envelope [dB re 1 ${this.unit()}]`, values: this.db }];
         return { name: `convolvd-${stream}-bscan`, title: `${stream}: A-scan and B-scan`, facts, columns, matrix: { values, rows: rows.length, columns: picture.points },
-            panels: [this.plot.figure(), { image: this.image.canvas, height: 1200 * this.image.canvas.clientHeight / this.image.canvas.clientWidth }] };
+            panels: [this.plot.figure(), this.image.figure()] };
     }
 
     close() {

@@ -36,6 +36,15 @@ class AlarmRow {
         this.app.command("acknowledge", { alarm: name, ...(stream ? { stream } : {}), ...(channel ? { channel } : {}) });
     }
 
+    /* What of it takes the keyboard: the button, or the word in its place. */
+    control() {
+        return this.button.isConnected && !this.button.disabled ? this.button : this.done.isConnected ? this.done : null;
+    }
+
+    focused() {
+        return this.element.contains(document.activeElement);
+    }
+
     write(alarm, may, why) {
         this.alarm = alarm;
         const active = alarm.state === "active";
@@ -49,7 +58,7 @@ class AlarmRow {
         this.button.disabled = !may;
         this.button.title = why ?? "";
         const [shown, other] = alarm.acknowledged ? [this.done, this.button] : [this.button, this.done];
-        if (other.isConnected) {
+        if (other.parentNode) {
             const focused = document.activeElement === other;
             other.replaceWith(shown);
             if (focused)
@@ -62,7 +71,7 @@ class EventsView {
     constructor(app, host) {
         this.app = app;
         this.alarms = h("div", {});
-        this.alarmTitle = h("h3", {});
+        this.alarmTitle = h("h3", { tabindex: "-1" });
         this.noAlarm = h("p", { class: "caption message indent" }, "No alarm is active.");
         this.all = h("button", { type: "button", onclick: () => app.command("acknowledge", {}) }, "Acknowledge all");
         host.append(h("section", { class: "panel", "aria-label": "Alarms" }, h("div", { class: "controls" }, this.alarmTitle, h("span", { class: "spacer" }), this.all), this.noAlarm, this.alarms));
@@ -121,16 +130,35 @@ class EventsView {
         this.all.hidden = waiting.length < 2;
         this.all.disabled = !may;
         const rows = new Map(alarms.map((alarm) => [alarmKey(alarm), this.rows.get(alarmKey(alarm)) ?? new AlarmRow(this.app)]));
-        for (const [key, row] of this.rows)
-            if (!rows.has(key))
-                row.element.remove();
+        alarms.forEach((alarm) => rows.get(alarmKey(alarm)).write(alarm, may, why));
+        const left = [...this.rows].filter(([key]) => !rows.has(key)).map(([, row]) => row);
+        const at = left.some((row) => row.focused()) ? [...this.rows.values()].findIndex((row) => row.focused()) : -1;
+        for (const row of left)
+            row.element.remove();
         this.rows = rows;
-        alarms.forEach((alarm, i) => {
-            const row = rows.get(alarmKey(alarm));
-            row.write(alarm, may, why);
-            if (this.alarms.children[i] !== row.element)
-                this.alarms.insertBefore(row.element, this.alarms.children[i] ?? null);
+        this.order([...rows.values()]);
+        if (at >= 0)
+            this.focusRow(at);
+    }
+
+    /* Rows in this order. The one with the keyboard stays where it is and the others move around it: an element that
+     * is moved loses the keyboard. */
+    order(rows) {
+        if (rows.every((row, i) => this.alarms.children[i] === row.element))
+            return;
+        const stays = rows.findIndex((row) => row.focused());
+        rows.forEach((row, i) => {
+            if (i < stays)
+                rows[stays].element.before(row.element);
+            else if (i > stays)
+                this.alarms.append(row.element);
         });
+    }
+
+    /* The keyboard, whose row has gone, to the one that is there now, or to the title. */
+    focusRow(at) {
+        const row = [...this.rows.values()].at(Math.min(at, this.rows.size - 1));
+        (row?.control() ?? this.alarmTitle).focus();
     }
 
     exported() {

@@ -227,7 +227,7 @@ class FiltersView {
         return { name: `convolvd-filter-${filter.name}`, title: `filter ${filter.name}`, facts: { filter: filter.name, taps: filter.taps, rate: `${filter.rate_hz} Hz`, delay: `${filter.delay_frames} frames`, hash: filter.hash ?? "" },
             columns: [{ name: "frequency [Hz]", values: Float64Array.from(filter.magnitude_db, (_, i) => filter.first_hz + i * filter.step_hz) },
                 { name: "magnitude [dB]", values: Float64Array.from(filter.magnitude_db) }],
-            panels: [this.response.figure(), ...(this.taps.scene ? [this.taps.figure()] : [])] };
+            panels: [this.response.figure("response"), ...(this.taps.scene ? [this.taps.figure("taps")] : [])] };
     }
 
     close() {

@@ -8,11 +8,11 @@ import { Controls } from "../ui/controls.js";
 import { plotPanel } from "../ui/panel.js";
 import { LinePlot } from "../draw/plot.js";
 import { PointPlot } from "../draw/points.js";
-import { channelColour, theme } from "../draw/palette.js";
+import { channelColour, channelMark, MARKS, theme } from "../draw/palette.js";
 import { distributionOf, fieldLabel, hitMarks, historyOf, valueOf } from "../model/analysis.js";
 import { ceil125, extremes } from "../model/scale.js";
 import { clockTime, count, plain } from "../model/units.js";
-import { AnalysisSource, analysisControl } from "./analysis.js";
+import { AnalysisSource, analysisControl, StandStill, ValueList } from "./analysis.js";
 
 const BINS = 240, MAX_CHANNELS = 64, POINTS = 5000;
 const SPANS = [[10, "10 s"], [60, "1 min"], [600, "10 min"], [3600, "1 h"], [36000, "10 h"]];
@@ -47,19 +47,19 @@ class HitsView {
         this.amplitudes = new LinePlot(this.amplitudePanel.element, { label: "hits by amplitude" });
         this.transientPanel = panel("Transient");
         this.transient = new LinePlot(this.transientPanel.element, { label: "transient of the chosen hit" });
-        this.values = h("tbody", {});
-        host.append(h("section", { class: "panel scroll", "aria-label": "Values of the chosen hit" }, h("table", { class: "data" }, this.values)));
+        this.values = new ValueList(host, "Values of the chosen hit");
         this.totals = h("tbody", {});
         host.append(h("section", { class: "panel scroll", "aria-label": "Rates and sums of each channel" },
-            h("table", { class: "data" }, h("thead", {}, h("tr", {}, TOTALS.map(([title]) => h("th", {}, title)))), this.totals)));
+            h("table", { class: "data" }, h("thead", {}, h("tr", {}, TOTALS.map(([title, name]) => h("th", { class: name === null ? "" : "number" }, title)))), this.totals)));
         this.listeners = new AbortController();
         const on = (type, take) => app.addEventListener(type, take, { signal: this.listeners.signal });
         on("status", () => {
             this.controls.sync();
             this.writeTotals();
         });
-        on("theme", () => { this.dirty = true; });
+        on("theme", () => { this.dirty = this.repaint = true; });
         this.source = new AnalysisSource(app, ["hit"], () => { this.dirty = true; });
+        this.still = new StandStill(app);
         this.syncAnalysis = analysisControl(this.controls, this.source);
     }
 
@@ -79,6 +79,8 @@ class HitsView {
 
     parametersChanged(names) {
         this.controls.sync();
+        if (names.has("analysis") || names.has("channels"))
+            this.still.forget();
         if (names.has("x") || names.has("y") || names.has("analysis"))
             this.scatter.zoom(null, null);
         this.dirty = true;
@@ -87,7 +89,7 @@ class HitsView {
     async pick(event) {
         this.chosenEvent = event;
         this.app.set({ hit: event.number });
-        this.writeValues(event);
+        this.values.write(event, this.source.chosen()?.fields ?? Object.keys(event.values ?? {}).map((name) => ({ name })));
         const answer = await this.source.samples(event);
         if (this.chosenEvent !== event)
             return;
@@ -96,23 +98,11 @@ class HitsView {
         this.dirty = true;
     }
 
-    writeValues(event) {
-        const analysis = this.source.chosen(), fields = analysis?.fields ?? Object.keys(event.values ?? {}).map((name) => ({ name }));
-        const cell = (field) => {
-            const { label, unit } = fieldLabel(field), value = event.values?.[field.name];
-            return [h("th", { title: field.sentence ?? "" }, label), h("td", { class: "number" }, value === null || value === undefined ? "–" : `${plain(value, 5)} ${unit}`)];
-        };
-        const rows = [];
-        for (let i = 0; i < fields.length; i += 4)
-            rows.push(h("tr", {}, fields.slice(i, i + 4).flatMap(cell)));
-        this.values.replaceChildren(...rows);
-    }
-
     writeTotals() {
         const analysis = this.source.chosen(), stream = this.app.status?.streams?.find((s) => s.name === analysis?.stream);
         const totals = stream?.analyses?.find((a) => a.name === analysis.name)?.totals ?? [], { channels } = this.app.parameters;
         const row = (total, i) => h("tr", {}, TOTALS.map(([, name]) => name === null ? h("th", {}, `${i + 1}`)
-            : h("td", { class: "number" }, plain(total[name], 5))));
+            : h("td", { class: "number" }, ["events", "counts"].includes(name) ? count(total[name]) : plain(total[name], 5))));
         const rows = totals.map((total, i) => ({ total, i })).filter(({ i }) => channels.length === 0 || channels.includes(i + 1));
         this.totals.replaceChildren(...rows.slice(0, MAX_CHANNELS).map(({ total, i }) => row(total, i)));
     }
@@ -128,12 +118,11 @@ class HitsView {
         /* The right edge moves with time though no hit comes. */
         if (!this.dirty && now - (this.drawnAt ?? 0) < 1000)
             return false;
-        if (this.app.paused)
+        if (this.app.paused && !this.repaint)
             return false;
-        this.dirty = false;
+        this.dirty = this.repaint = false;
         this.drawnAt = now;
-        const events = this.shown(), { span } = this.app.parameters;
-        const endNs = this.app.status?.realtime_ns ?? events.at(-1)?.arrival_ns ?? 0;
+        const { events, endNs } = this.still.of(this.shown()), { span } = this.app.parameters;
         const inside = events.filter((event) => event.arrival_ns > endNs - span * 1e9);
         this.drawHistory(events, endNs, span);
         this.drawScatter(inside, endNs);
@@ -155,8 +144,8 @@ class HitsView {
         for (const event of events.slice(-POINTS)) {
             const px = valueOf(event, x, endNs), py = valueOf(event, y, endNs);
             if (Number.isFinite(px) && Number.isFinite(py))
-                points.push({ x: px, y: py, colour: channelColour(event.channel - 1), ring: (event.flags ?? []).length > 0, data: event,
-                    radius: event === this.chosenEvent ? 6 : 2.5 });
+                points.push({ x: px, y: py, colour: channelColour(event.channel - 1), mark: channelMark(event.channel - 1), ring: (event.flags ?? []).length > 0, data: event,
+                    radius: event === this.chosenEvent ? 6.5 : 3.2 });
         }
         const range = (get) => {
             const [low, high] = extremes([Float64Array.from(points, get)], null);
@@ -168,7 +157,9 @@ class HitsView {
             return name === "time" ? "seconds before now" : unit ? `${text} [${unit}]` : text;
         };
         this.scatter.show({ points, xRange: range((p) => p.x), yRange: range((p) => p.y), xLabel: label(x), yLabel: label(y) });
-        this.scatterPanel.note(`${count(points.length)} hits · rings: flagged (cut, timeout, saturated …) · click one`);
+        const channels = [...new Set(points.map((point) => point.data.channel))].sort((a, b) => a - b);
+        const marks = channels.length > 1 && channels.length <= 16 ? ` · channel ${channels.map((channel) => `${MARKS[channelMark(channel - 1)]} ${channel}`).join("  ")}` : "";
+        this.scatterPanel.note(`${count(points.length)} hits${marks} · hollow: flagged (cut, timeout, saturated …) · click one`);
     }
 
     drawAmplitudes(events) {
@@ -199,7 +190,7 @@ class HitsView {
     }
 
     exported() {
-        const events = this.shown(), analysis = this.source.chosen();
+        const { events } = this.still.of(this.shown()), analysis = this.source.chosen();
         if (!analysis || events.length === 0)
             return null;
         const fields = (analysis.fields ?? []).map((field) => field.name);
@@ -209,7 +200,8 @@ class HitsView {
             columns.push({ name, values: events.map((event) => valueOf(event, name)) });
         columns.push({ name: "flags", values: events.map((event) => (event.flags ?? []).join(" ")) });
         return { name: `convolvd-${analysis.name}-hits`, title: `${analysis.name}: hits`, facts: { analysis: analysis.name, hits: events.length, left_out: this.app.analysisEvents.missed },
-            columns, numeric: false, panels: [this.history.figure(), this.scatter.figure()] };
+            columns, numeric: false, panels: [this.history.figure("history"), this.scatter.figure(),
+                ...[[this.amplitudes, "amplitudes"], [this.transient, "transient"]].filter(([plot]) => plot.scene).map(([plot, title]) => plot.figure(title))] };
     }
 
     close() {

@@ -62,14 +62,22 @@ class LatencyView {
         if (!this.dirty || !stream)
             return false;
         this.dirty = false;
-        const stages = this.stages(stream);
-        drawHistograms(this.canvas, stages, this.app.status.histogram_bounds_ns ?? null);
+        this.drawn = this.taken(stream);
+        const { stages, bounds, series } = this.drawn;
+        drawHistograms(this.canvas, stages, bounds);
         this.writeRows(this.body, stages.map(([name, histogram]) => [name, ...QUANTILES.map((q) => histogram.count > 0 ? nanoseconds(histogram[q]) : "–"), count(histogram.count)]));
-        this.writeRows(this.facts, this.factRows(stream));
-        const history = this.app.histories.get(stream.name);
-        if (history)
-            this.plots.forEach((shown, i) => this.drawCurve(shown, history.series(shown.name), i));
+        this.writeRows(this.facts, this.factRows(this.drawn.stream));
+        this.plots.forEach((shown, i) => series && this.drawCurve(shown, series[i], i));
         return true;
+    }
+
+    /* What is drawn of a stream: the latest, or what was drawn before as long as the page is paused. */
+    taken(stream) {
+        if (this.app.paused && this.drawn?.stream.name === stream.name)
+            return this.drawn;
+        const { status, histories } = this.app, history = histories.get(stream.name);
+        return { stream, stages: this.stages(stream), bounds: status.histogram_bounds_ns ?? null, realtimeNs: status.realtime_ns,
+            series: history && CURVES.map((curve) => history.series(curve.name)) };
     }
 
     factRows(stream) {
@@ -114,13 +122,13 @@ class LatencyView {
     }
 
     exported() {
-        const stream = this.app.stream(), history = stream && this.app.histories.get(stream.name);
-        if (!history || this.plots.some((shown) => !shown.plot.scene))
+        const stream = this.drawn?.stream;
+        if (!stream || this.plots.some((shown) => !shown.plot.scene))
             return null;
         return { name: `convolvd-${stream.name}-latency`, title: `${stream.name}: load, latency, rate, losses`,
-            facts: { stream: stream.name, time: new Date(this.app.status.realtime_ns / 1e6).toISOString() },
-            columns: [{ name: "time [s]", values: history.series("load").xs }, ...CURVES.map((curve) => ({ name: `${curve.title} [${curve.unit}]`, values: history.series(curve.name).ys.map((y) => y * curve.factor) }))],
-            panels: [{ image: this.canvas, height: 1200 * this.canvas.clientHeight / this.canvas.clientWidth }, ...this.plots.map((shown) => shown.plot.figure())] };
+            facts: { stream: stream.name, time: new Date(this.drawn.realtimeNs / 1e6).toISOString() },
+            columns: [{ name: "time [s]", values: this.plots[0].plot.scene.xs }, ...this.plots.map(({ title, unit, plot }) => ({ name: `${title} [${unit}]`, values: plot.scene.curves[0].values }))],
+            panels: [{ image: this.canvas, height: 1200 * this.canvas.clientHeight / this.canvas.clientWidth }, ...this.plots.map((shown) => shown.plot.figure(shown.title))] };
     }
 
     close() {

@@ -7,9 +7,9 @@ import { Controls } from "../ui/controls.js";
 import { plotPanel } from "../ui/panel.js";
 import { PointPlot } from "../draw/points.js";
 import { theme } from "../draw/palette.js";
-import { fieldLabel, valueOf } from "../model/analysis.js";
-import { clockTime, count, plain } from "../model/units.js";
-import { AnalysisSource, analysisControl } from "./analysis.js";
+import { valueOf } from "../model/analysis.js";
+import { clockTime, count } from "../model/units.js";
+import { AnalysisSource, analysisControl, StandStill, ValueList } from "./analysis.js";
 
 const POINTS = 4000;
 const SPANS = [[60, "1 min"], [600, "10 min"], [3600, "1 h"], [36000, "10 h"]];
@@ -28,16 +28,18 @@ class LocationView {
         host.append(this.stage);
         this.panel = plotPanel(this.stage, "Sources");
         this.map = new PointPlot(this.panel.element, { label: "map of located sources", onpick: (event) => this.pick(event) });
-        this.values = h("tbody", {});
-        host.append(h("section", { class: "panel scroll", "aria-label": "Values of the chosen source" }, h("table", { class: "data" }, this.values)));
+        this.values = new ValueList(host, "Values of the chosen source");
         this.listeners = new AbortController();
-        app.addEventListener("theme", () => { this.dirty = true; }, { signal: this.listeners.signal });
+        app.addEventListener("theme", () => { this.dirty = this.repaint = true; }, { signal: this.listeners.signal });
         this.source = new AnalysisSource(app, ["source"], () => { this.dirty = true; });
+        this.still = new StandStill(app);
         this.syncAnalysis = analysisControl(this.controls, this.source);
     }
 
     parametersChanged(names) {
         this.controls.sync();
+        if (names.has("analysis") || names.has("channels"))
+            this.still.forget();
         if (names.has("analysis"))
             this.map.zoom(null, null);
         this.dirty = true;
@@ -46,14 +48,8 @@ class LocationView {
     pick(event) {
         this.chosenEvent = event;
         const fields = this.source.chosen()?.fields ?? Object.keys(event.values ?? {}).map((name) => ({ name }));
-        const known = fields.filter((field) => Number.isFinite(event.values?.[field.name] ?? NaN));
-        const rows = [h("tr", {}, h("th", {}, "time"), h("td", {}, clockTime(event.arrival_ns)), h("th", {}, "flags"), h("td", {}, (event.flags ?? []).join(", ") || "none"))];
-        for (let i = 0; i < known.length; i += 4)
-            rows.push(h("tr", {}, known.slice(i, i + 4).flatMap((field) => {
-                const { label, unit } = fieldLabel(field);
-                return [h("th", { title: field.sentence ?? "" }, label), h("td", { class: "number" }, `${plain(event.values[field.name], 5)} ${unit}`)];
-            })));
-        this.values.replaceChildren(...rows);
+        this.values.write(event, fields.filter((field) => Number.isFinite(event.values?.[field.name] ?? NaN)),
+            [["time", clockTime(event.arrival_ns)], ["flags", (event.flags ?? []).join(", ") || "none"]]);
         this.dirty = true;
     }
 
@@ -84,10 +80,10 @@ class LocationView {
         this.syncAnalysis();
         const analysis = this.source.chosen();
         this.panel.alert(analysis ? "" : this.source.refusal ?? "no analysis of type location is configured");
-        if (!this.dirty || !analysis || this.app.paused)
+        if (!this.dirty || !analysis || (this.app.paused && !this.repaint))
             return false;
-        this.dirty = false;
-        const events = this.source.events(), endNs = this.app.status?.realtime_ns ?? events.at(-1)?.arrival_ns ?? 0;
+        this.dirty = this.repaint = false;
+        const { events, endNs } = this.still.of(this.source.events());
         const shown = events.filter((event) => event.arrival_ns > endNs - this.app.parameters.span * 1e9).slice(-POINTS);
         const points = shown.map((event, i) => ({ x: valueOf(event, "x_mm"), y: Number.isFinite(valueOf(event, "y_mm")) ? valueOf(event, "y_mm") : 0,
             colour: (event.flags ?? []).includes("ambiguous") ? theme().warn : theme().accent, ring: (event.flags ?? []).length > 0,
@@ -99,7 +95,7 @@ class LocationView {
     }
 
     exported() {
-        const events = this.source.events(), analysis = this.source.chosen();
+        const { events } = this.still.of(this.source.events()), analysis = this.source.chosen();
         if (!analysis || events.length === 0)
             return null;
         const names = (analysis.fields ?? []).map((field) => field.name);

@@ -7,6 +7,7 @@ import { Controls, timeSteps } from "../ui/controls.js";
 import { CURSOR_PARAMETERS, Cursors } from "../ui/cursors.js";
 import { plotPanel } from "../ui/panel.js";
 import { LinePlot } from "../draw/plot.js";
+import { legendText } from "../draw/labels.js";
 import { channelColour, channelDash } from "../draw/palette.js";
 import { band, invalidMask, KIND_MINMAX } from "../wire/picture.js";
 import { envelope } from "../model/fft.js";
@@ -121,12 +122,13 @@ class Side {
         }
         for (let i = 0; i < picture.channels; i++) {
             const values = minmax ? pairs(picture.low[i], picture.high[i]) : picture.values[i];
-            curves.push({ name: `${this.side} ${this.channelName(i)}`, values, colour: colour(i), dash: channelDash(this.channels[i] - 1) });
+            const name = `${this.side} ${this.channelName(i)}`, label = String(this.channels[i]);
+            curves.push({ name, values, label, key: legendText(label, this.channelName(i), name), colour: colour(i), dash: channelDash(this.channels[i] - 1) });
         }
         const own = curves.length;
         if (this.app.parameters.envelope && !minmax)
             for (let i = 0; i < own; i++)
-                curves.push({ name: `|${curves[i].name}|`, values: envelope(picture.values[i]), colour: colour(i), dash: [5, 3], width: 1 });
+                curves.push({ name: `|${curves[i].name}|`, key: `|${curves[i].key}|`, label: curves[i].label, values: envelope(picture.values[i]), colour: colour(i), dash: [5, 3], width: 1 });
         const range = this.range.update(...extremes(curves.map((curve) => curve.values), mask), now);
         const bands = picture.ranges.map((r) => band(r, x0, seconds, this.app.causes));
         const p = this.app.parameters, triggered = !minmax && picture.triggered;
@@ -162,7 +164,7 @@ class Side {
         return this.plot.scene.curves.map((curve, i) => {
             const [low, high] = extremes([curve.values], mask), unit = this.unit(i % this.picture.channels);
             const text = (value) => Number.isFinite(value) ? si(value, unit, 4) : "–";
-            return { name: curve.name, colour: curve.colour, unit, plot: this.plot, curve: i, extra: [text(high - low), this.picture.kind === KIND_MINMAX ? "–" : text(rms(curve.values, mask))] };
+            return { name: curve.key, colour: curve.colour, unit, plot: this.plot, curve: i, extra: [text(high - low), this.picture.kind === KIND_MINMAX ? "–" : text(rms(curve.values, mask))] };
         });
     }
 
@@ -315,7 +317,7 @@ class ScopeView {
         const columns = [{ name: "time [s]", values: Float64Array.from({ length: sides[0].plot.points() }, (_, i) => sides[0].plot.pointX(i)) },
             ...same.flatMap((side) => side.plot.scene.curves.map((curve, i) => ({ name: `${curve.name} [${side.unit(i % side.picture.channels)}]`, values: side.plot.masked(curve.values) })))];
         return { name: `convolvd-${stream}-scope`, title: `${stream}: ${sides.map((side) => side.side).join(" and ")}`,
-            facts: { stream, epoch: picture.epoch, frame: picture.first, time: facts.time }, columns, panels: sides.map((side) => side.plot.figure()), allFacts: facts };
+            facts: { stream, epoch: picture.epoch, frame: picture.first, time: facts.time }, columns, panels: sides.map((side) => side.plot.figure(side.side)), allFacts: facts };
     }
 
     close() {

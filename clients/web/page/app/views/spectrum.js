@@ -9,6 +9,7 @@ import { CURSOR_PARAMETERS, Cursors } from "../ui/cursors.js";
 import { plotPanel } from "../ui/panel.js";
 import { LinePlot } from "../draw/plot.js";
 import { RollingImage } from "../draw/image.js";
+import { legendText } from "../draw/labels.js";
 import { channelColour, channelDash, theme } from "../draw/palette.js";
 import { ask } from "../wire/commands.js";
 import { bandRms, densityDb, holdLargest, largestLine } from "../model/spectrum.js";
@@ -148,10 +149,14 @@ class SpectrumView {
         return `${this.app.parameters.side} ${this.app.channel(this.app.stream(), this.channels[i] - 1, this.app.parameters.side).name}`;
     }
 
+    key(i) {
+        return legendText(this.channels[i], this.app.channel(this.app.stream(), this.channels[i] - 1, this.app.parameters.side).name, this.name(i));
+    }
+
     scene(now) {
         const p = this.app.parameters, decibel = p.scale === "db", shown = decibel ? this.db : this.picture.values;
-        const curves = shown.map((values, i) => ({ name: this.name(i), values, colour: channelColour(this.channels[i] - 1), dash: channelDash(this.channels[i] - 1) }));
-        this.held.forEach((values, i) => curves.push({ name: `${this.name(i)} held`, values: decibel ? densityDb(values) : values,
+        const curves = shown.map((values, i) => ({ name: this.name(i), key: this.key(i), label: String(this.channels[i]), values, colour: channelColour(this.channels[i] - 1), dash: channelDash(this.channels[i] - 1) }));
+        this.held.forEach((values, i) => curves.push({ name: `${this.name(i)} held`, key: `${this.key(i)} held`, label: String(this.channels[i]), values: decibel ? densityDb(values) : values,
             colour: channelColour(this.channels[i] - 1), dash: [2, 3], width: 1 }));
         let [low, high] = extremes(curves.map((curve) => curve.values.subarray(1)), null);
         if (decibel)
@@ -195,7 +200,7 @@ class SpectrumView {
         return this.plot.scene.curves.map((curve, i) => {
             const c = i % this.channels.length, db = this.db[c].subarray(from, Math.ceil(high / step) + 1);
             const line = db.length > 3 ? largestLine(db) : null;
-            return { name: curve.name, colour: curve.colour, unit: this.densityUnit(), plot: this.plot, curve: i,
+            return { name: curve.key, colour: curve.colour, unit: this.densityUnit(), plot: this.plot, curve: i,
                 format: (value, difference) => decibel ? `${value.toFixed(2).replace("-", "−")} ${difference ? "dB" : this.densityUnit()}` : `${plain(value, 4)} ${this.densityUnit()}`,
                 extra: [line ? `${si((from + line.bin) * step, "Hz", 6)}, ${line.db.toFixed(1).replace("-", "−")} dB` : "–", si(bandRms(this.picture.values[c], step, low, high), this.unit(c), 4)] };
         });
@@ -224,7 +229,7 @@ class SpectrumView {
             ...this.plot.scene.curves.map((curve) => ({ name: `${curve.name} [${this.densityUnit()}]`, values: curve.values }))];
         const panels = [this.plot.figure()];
         if (p.waterfall)
-            panels.push({ image: this.fall.canvas, height: 1200 * this.fall.canvas.clientHeight / this.fall.canvas.clientWidth });
+            panels.push(this.fall.figure());
         return { name: `convolvd-${stream}-spectrum`, title: `${stream}: power density`, facts, columns, panels };
     }
 

@@ -12,7 +12,7 @@ import { channelColour, theme } from "../draw/palette.js";
 import { fieldLabel, valueOf } from "../model/analysis.js";
 import { extremes, StickyRange } from "../model/scale.js";
 import { clockTime, count, plain } from "../model/units.js";
-import { AnalysisSource, analysisControl } from "./analysis.js";
+import { AnalysisSource, analysisControl, StandStill, ValueList } from "./analysis.js";
 
 const TREND = 2000, ASK_MS = 250;
 
@@ -25,13 +25,13 @@ const PARAMETERS = {
 };
 
 class TraceView {
-    /* what: {kind, title, xUnit, axis(answer, event) → {x0, dx}, marks(event, settings, answer), none} */
+    /* what: {kind, title, xUnit, axis(answer, event) → {x0, dx}, marks(event, settings), none} */
     constructor(app, host, what) {
         this.app = app;
         this.what = what;
         const c = this.controls = new Controls(app, host);
         c.channels("channels", { most: 1, colourOf: channelColour, count: () => this.source?.chosen()?.channels ?? 0, nameOf: (i) => `${i + 1}` });
-        c.select("value", "Over time", []);
+        c.select("value", "Over time", [], { read: (value) => this.valueShown(value) });
         this.valueSelect = host.querySelector("select[name=value]");
         this.stage = h("div", { class: "stage" });
         host.append(this.stage);
@@ -40,19 +40,27 @@ class TraceView {
         this.plot = new LinePlot(this.panel.element, { label: what.title, onzoom: (window) => app.set({ zoom: window }), ...this.cursors.handlers() });
         this.trendPanel = plotPanel(this.stage, "Over time");
         this.trend = new LinePlot(this.trendPanel.element, { label: "one value over time" });
-        this.values = h("tbody", {});
-        host.append(h("section", { class: "panel scroll", "aria-label": "Values" }, h("table", { class: "data" }, this.values)));
+        this.values = new ValueList(host, "Values");
         this.range = new StickyRange({ symmetric: what.xUnit === "s" });
         this.keys = [...this.cursors.keys];
         this.askedAt = -Infinity;
         this.listeners = new AbortController();
-        app.addEventListener("theme", () => { this.dirty = true; }, { signal: this.listeners.signal });
+        const on = (type, take) => app.addEventListener(type, take, { signal: this.listeners.signal });
+        on("theme", () => { this.dirty = this.repaint = true; });
+        on("status", () => this.controls.sync());
         this.source = new AnalysisSource(app, [what.kind], () => { this.dirty = true; });
+        this.still = new StandStill(app);
         this.syncAnalysis = analysisControl(this.controls, this.source);
     }
 
     events() {
         return this.source.events(this.app.parameters.channels);
+    }
+
+    /* The one of the URL where there is such a field, else the first. */
+    valueShown(value) {
+        const names = [...this.valueSelect?.options ?? []].map((option) => option.value);
+        return names.includes(value) ? value : names[0] ?? "";
     }
 
     /* The fields that make a curve over time. */
@@ -61,7 +69,7 @@ class TraceView {
         if ([...this.valueSelect.options].map((o) => o.value).join() === names.join())
             return;
         this.valueSelect.replaceChildren(...fields.map((field) => new Option(fieldLabel(field).label, field.name)));
-        this.valueSelect.value = names.includes(this.app.parameters.value) ? this.app.parameters.value : names[0] ?? "";
+        this.valueSelect.value = this.valueShown(this.app.parameters.value);
     }
 
     async fetchTrace(event) {
@@ -80,58 +88,49 @@ class TraceView {
         this.cursors.read(now);
         const analysis = this.source.chosen();
         this.panel.alert(!analysis ? this.source.refusal ?? this.what.none : this.refusal ?? "");
-        if (!analysis || this.app.paused)
+        if (!analysis || (this.app.paused && !this.repaint))
             return false;
         const newest = this.events().at(-1);
-        if (newest && newest !== this.asked && now - this.askedAt > ASK_MS) {
+        if (!this.app.paused && newest && newest !== this.asked && now - this.askedAt > ASK_MS) {
             this.askedAt = now;
             this.fetchTrace(newest);
         }
         if (!this.dirty)
             return false;
-        this.dirty = false;
+        this.dirty = this.repaint = false;
         this.syncValues(analysis.fields ?? []);
         this.drawTrace(analysis, now);
         this.drawTrend(analysis);
-        if (newest)
-            this.writeValues(newest, analysis);
+        if (newest && !this.app.paused)
+            this.values.write(newest, (analysis.fields ?? []).filter((field) => (newest.values?.[field.name] ?? null) !== null));
         return true;
     }
 
     drawTrace(analysis, now) {
         if (!this.trace)
             return;
-        const { event, answer, values } = this.trace, { x0, dx } = this.what.axis(answer, event);
-        const [low, high] = extremes([values], null), settings = analysis.settings ?? {};
+        if (!this.app.paused || !this.drawn)
+            this.drawn = this.trace;
+        const { event, answer, values } = this.drawn, { x0, dx } = this.what.axis(answer, event);
+        const marks = this.what.marks(event, analysis.settings ?? {}), [low, high] = extremes([values, ...(marks.under ?? []).map((line) => line.ys)], null);
         this.plot.show({ x0, dx, curves: [{ name: `channel ${event.channel}`, values, colour: channelColour(event.channel - 1) }], xUnit: this.what.xUnit, yUnit: answer.unit ?? "",
-            range: this.range.update(this.what.xUnit === "s" ? low : 0, high, now), ...this.what.marks(event, settings, answer) });
+            range: this.range.update(this.what.xUnit === "s" ? low : 0, high, now), ...marks });
         const flags = [...(event.flags ?? []), ...(event.causes ?? [])].join(", ");
         this.panel.note(`${clockTime(event.arrival_ns)} · channel ${event.channel} · number ${count(event.number)}${flags ? ` · ${flags}` : ""}`);
     }
 
     drawTrend(analysis) {
         const field = (analysis.fields ?? []).find((f) => f.name === this.valueSelect.value);
-        const events = this.events().slice(-TREND);
+        const events = this.still.of(this.events()).events.slice(-TREND);
         if (!field || events.length < 2)
             return;
         const endNs = events.at(-1).arrival_ns, xs = Float64Array.from(events, (event) => (event.arrival_ns - endNs) / 1e9);
         const values = Float32Array.from(events, (event) => valueOf(event, field.name)), [low, high] = extremes([values], null);
         if (!Number.isFinite(low))
             return this.trendPanel.note(`${fieldLabel(field).label} is undefined here`);
-        const margin = Math.max((high - low) * 0.08, Math.abs(high) * 1e-6, 1e-12);
+        const margin = high > low ? Math.max((high - low) * 0.08, Math.abs(high) * 1e-6) : Math.max(Math.abs(high) * 0.1, 1e-12);
         this.trend.show({ xs, curves: [{ name: field.name, values, colour: theme().accent }], xUnit: "s", yUnit: fieldLabel(field).unit, range: [low - margin, high + margin] });
         this.trendPanel.note(`${fieldLabel(field).label}: ${plain(values.at(-1), 5)} ${fieldLabel(field).unit} now`);
-    }
-
-    writeValues(event, analysis) {
-        const known = (analysis.fields ?? []).filter((field) => event.values?.[field.name] !== null && event.values?.[field.name] !== undefined);
-        const rows = [];
-        for (let i = 0; i < known.length; i += 4)
-            rows.push(h("tr", {}, known.slice(i, i + 4).flatMap((field) => {
-                const { label, unit } = fieldLabel(field);
-                return [h("th", { title: field.sentence ?? "" }, label), h("td", { class: "number" }, `${plain(event.values[field.name], 5)} ${unit}`)];
-            })));
-        this.values.replaceChildren(...rows);
     }
 
     rows() {
@@ -144,7 +143,8 @@ class TraceView {
     parametersChanged(names) {
         this.controls.sync();
         if (names.has("channels") || names.has("analysis")) {
-            this.trace = null;
+            this.trace = this.drawn = null;
+            this.still.forget();
             this.asked = null;
             this.range.reset();
         }
@@ -154,11 +154,12 @@ class TraceView {
     }
 
     exported() {
-        if (!this.trace)
+        if (!this.drawn)
             return null;
-        const { event, answer, values } = this.trace, { x0, dx } = this.what.axis(answer, event);
-        const facts = { analysis: event.analysis, channel: event.channel, number: event.number, arrival_ns: String(event.arrival_ns), ...event.values };
-        return { name: `convolvd-${event.analysis}-${event.number}`, title: `${event.analysis}: ${this.what.title}`, facts, panels: [this.plot.figure()],
+        const { event, answer, values } = this.drawn, { x0, dx } = this.what.axis(answer, event);
+        const facts = { analysis: event.analysis, channel: event.channel, number: event.number, arrival_ns: String(event.arrival_ns),
+            ...Object.fromEntries(Object.entries(event.values ?? {}).filter(([, value]) => value !== null)) };
+        return { name: `convolvd-${event.analysis}-${event.number}`, title: `${event.analysis}: ${this.what.title}`, facts, panels: [this.plot.figure(), ...(this.trend.scene ? [this.trend.figure(fieldLabel({ name: this.trend.scene.curves[0].name }).label)] : [])],
             columns: [{ name: this.what.xUnit === "s" ? "time [s]" : "frequency [Hz]", values: Float64Array.from(values, (_, i) => x0 + i * dx) }, { name: `channel ${event.channel}`, values }] };
     }
 
@@ -171,7 +172,7 @@ class TraceView {
 }
 
 /* Gates as bars at their level over the time they cover; the echo each has found as a mark. */
-function gateMarks(event, settings, answer) {
+function gateMarks(event, settings) {
     const marks = [], under = [];
     (settings.gates ?? []).forEach((gate, i) => {
         const name = gate.name ?? `${i + 1}`, found = event.values?.[`time_us_${i + 1}`];
@@ -179,12 +180,11 @@ function gateMarks(event, settings, answer) {
         if (!Number.isFinite(after) || !Number.isFinite(level))
             return; // it starts from an echo that is not there
         const start = (after + gate.start_us) * 1e-6, end = start + gate.width_us * 1e-6;
-        under.push({ name: `gate ${name}`, xs: [start, end], ys: [level, level], colour: theme().warn, width: 3, scale: null });
+        under.push({ name: `gate ${name}`, xs: [start, end], ys: [level, level], colour: theme().warn, width: 3 });
         if (Number.isFinite(found))
             marks.push({ x: found * 1e-6, text: name });
     });
-    const [low, high] = extremes([answer.values], null), size = Math.max(Math.abs(low), Math.abs(high));
-    return { marks, levels: [], under: under.map((line) => ({ ...line, scale: [-size, size] })) };
+    return { marks, levels: [], under };
 }
 
 /* The bearing's frequencies, where the event has them: BPFO, BPFI, BSF, FTF and the shaft's. */
