@@ -6,6 +6,7 @@
  * One thread, one loop. Exit status 0: stopped by a signal; 1: it could not start; 2: usage.
  */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@
 #include "views.h"
 #include "web.h"
 
-enum { EXIT_USAGE = 2, PATH_TEXT = 4096, NICE = 5 };
+enum { EXIT_USAGE = 2, PATH_TEXT = 4096 };
 
 #ifndef CONVOLV_WEB_DYGRAPHS
 #define CONVOLV_WEB_DYGRAPHS "/usr/share/javascript/dygraphs"
@@ -208,12 +209,16 @@ static void print_url(const struct web *web)
     fflush(stdout);
 }
 
-/* Browsers wait for the measurement. Who has chosen a priority, such as the service, keeps it. */
+/* Browsers wait for the measurement: the scheduler gives this process what nobody else wants, and
+ * takes it away at once for whoever wakes up, which it does not for one that is merely nice. Who
+ * has chosen a priority, such as the service, keeps it. */
 static void give_way(void)
 {
     errno = 0;
-    if (getpriority(PRIO_PROCESS, 0) == 0 && errno == 0)
-        setpriority(PRIO_PROCESS, 0, NICE);
+    if (getpriority(PRIO_PROCESS, 0) == 0 && errno == 0 && sched_getscheduler(0) == SCHED_OTHER &&
+        sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0}) != 0)
+        log_warning("pictures may delay the measurement: cannot run at idle priority: %s",
+                    strerror(errno));
 }
 
 static void run(struct web *web)

@@ -51,15 +51,15 @@ def share_ports(number, count):
     _ports_share = (own + tests * number, tests * count)
 
 
-def free_port():
-    """A UDP port nobody is bound to, even (RTP) and never given twice. From below the range out of which
-    the kernel gives ports to senders: one of those could take it before its test does."""
+def free_port(kind=socket.SOCK_DGRAM):
+    """A port, of UDP unless told otherwise, that nobody is bound to, even (RTP) and never given twice. From below
+    the range out of which the kernel gives ports to senders: one of those could take it before its test does."""
     number, count = _ports_share
     while True:
         port = 2 * random.SystemRandom().randrange(5500 + number, 16000, count)
         if port in _ports_given:
             continue
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        with socket.socket(socket.AF_INET, kind) as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
@@ -233,6 +233,12 @@ def rtp_sink(name, stream, port, keys=""):
 
 
 # ---- programs ---------------------------------------------------------------------------------
+
+def chosen_priority():
+    """Before a program starts: a priority that convolv-web keeps. At the idle one that it takes by itself it gets
+    nothing beside tests that use every core."""
+    os.nice(1)
+
 
 class Process:
     """A program with its output collected line by line."""

@@ -31,6 +31,19 @@ type = nats
 stream = a
 partition = rig
 record = input
+[stream b]
+source = nats
+partition = rig
+rate = {rate} Hz
+channels = {channels}
+format = L16
+full scale = 10 V
+block = 200 frames
+filter = f
+[sink log]
+type = nats
+stream = b
+partition = rig
 [device]
 device = cpu
 self check = 0.5 s
@@ -98,10 +111,15 @@ class Metrics(unittest.TestCase):
         source, sink, self.web, self.port = (c.free_port() for _ in range(4))
         config = CONFIG.format(nats=nats.urls, source=source, sink=sink, rate=RATE, channels=CHANNELS, folder=self.folder)
         self.daemon = c.Daemon(self.folder, config)
-        self.addCleanup(self.daemon.kill)
+        self.addCleanup(lambda: self.daemon.kill())
         self.rig = Rig(source)
         self.rig.start()
         self.addCleanup(self.rig.stop)
+        # Who takes a log that another one has written knows how long it stood still.
+        c.wait_for(lambda: all(partition["state"] == "owns" and partition["acknowledged"] > 0 for partition in self.partitions()), "records in both logs")
+        self.daemon.stop()
+        self.daemon.kill()  # closes its output
+        self.daemon = c.Daemon(self.folder, config)
         self.start(os.path.join(c.BUILD, "convolv-web"), "--listen", f"127.0.0.1:{self.web}", "--directory", self.folder,
                    "--metrics-channels", 2)
         self.metrics_url = f"http://127.0.0.1:{self.web}/metrics"
@@ -112,6 +130,9 @@ class Metrics(unittest.TestCase):
             except (urllib.error.URLError, ConnectionError):
                 return False
         c.wait_for(served, "convolv-web with the daemon's streams")
+
+    def partitions(self):
+        return [sink["partition"] for stream in self.daemon.status()["streams"] for sink in stream["sinks"] if "partition" in sink]
 
     def query(self, expression):
         """The samples that answer it."""
@@ -148,9 +169,9 @@ class Metrics(unittest.TestCase):
         c.wait_for(scraped, "six scrapes", 60, 0.5)
         self.dashboard()
         self.rules()
-        self.assertEqual([s["value"][1] for s in self.query('sum by (partition, log) (convolvd_partition_owned)')], ["1"])
+        self.assertEqual([s["value"][1] for s in self.query('sum by (partition, log) (convolvd_partition_owned)')], ["1", "1"])
         received = self.daemon.stream()["frames_in"]["received"]
-        c.wait_for(lambda: float(self.query("convolvd_stream_received_frames_total")[0]["value"][1]) >= received,
+        c.wait_for(lambda: float(self.query('convolvd_stream_received_frames_total{stream="a"}')[0]["value"][1]) >= received,
                    "the daemon's own counter in Prometheus", 20, 0.5)
         # The daemon goes: convolv-web stays, and says so.
         self.daemon.stop()
@@ -165,7 +186,7 @@ class Metrics(unittest.TestCase):
         for labels in re.findall(r"^convolvd_stream_latency_seconds_bucket\{(.*)\} ", text, re.M):
             key = re.sub(r',?le="[^"]*"', "", labels)
             buckets[key] = buckets.get(key, 0) + 1
-        self.assertEqual(len(buckets), 6)  # five stages and the total
+        self.assertEqual(len([key for key in buckets if 'stream="a"' in key]), 6)  # five stages and the total
         self.assertLessEqual(max(buckets.values()), 20)
         self.assertEqual(set(re.findall(r'^convolvd_channel_dc\{.*channel="(\d+)"', text, re.M)), {"1", "2"})
         self.assertEqual(set(re.findall(r'^convolvd_analysis_channel_events_total\{.*channel="(\d+)"', text, re.M)), {"1", "2"})
@@ -175,6 +196,10 @@ class Metrics(unittest.TestCase):
         board = c.load_json(os.path.join(MONITORING, "dashboard.json"))
         expressions = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
         self.assertGreater(len(expressions), 25)
+        named = set(re.findall(r"convolvd_partition_\w+", " ".join(expressions)))
+        with open(os.path.join(c.ROOT, "docs", "monitoring.md"), encoding="utf-8") as file:
+            self.assertEqual(set(re.findall(r"^\| `(convolvd_partition_\w+)`", file.read(), re.M)) - named, set())
+        c.wait_for(lambda: self.query("convolvd_partition_standstill_seconds"), "a log that was taken", 30, 0.5)
         unanswered = []
         for expression in expressions:
             asked = expression.replace("$__rate_interval", "5s").replace("$stream", ".*")
@@ -183,7 +208,7 @@ class Metrics(unittest.TestCase):
         self.assertEqual(unanswered, [])
         variable = board["templating"]["list"][0]["query"]
         series, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable).groups()
-        self.assertEqual([s["metric"][label] for s in self.query(series)], ["a"])
+        self.assertEqual([s["metric"][label] for s in self.query(series)], ["a", "b"])
         c.note(f"# Prometheus answered {len(expressions)} queries of the dashboard with data")
 
     def rules(self):

@@ -564,7 +564,7 @@ class Start(unittest.TestCase):
             with web.stdout:
                 try:
                     line = web.stdout.readline()
-                    return line, os.getpriority(os.PRIO_PROCESS, web.pid)
+                    return line, (os.sched_getscheduler(web.pid), os.getpriority(os.PRIO_PROCESS, web.pid))
                 finally:
                     web.terminate()
                     web.wait(convolvd.PATIENCE_S)
@@ -577,8 +577,9 @@ class Start(unittest.TestCase):
     def test_it_makes_way(self):
         """For programs that compute; a priority that somebody chose stays."""
         given = os.getpriority(os.PRIO_PROCESS, 0)
-        self.assertEqual(self.begin("--listen", "127.0.0.1:0")[1], given or 5)
-        self.assertEqual(self.begin("--listen", "127.0.0.1:0", before=("nice", "-n", "3"))[1], given + 3)
+        self.assertEqual(self.begin("--listen", "127.0.0.1:0")[1], (os.SCHED_OTHER if given else os.SCHED_IDLE, given))
+        self.assertEqual(self.begin("--listen", "127.0.0.1:0", before=("nice", "-n", "3"))[1], (os.SCHED_OTHER, given + 3))
+        self.assertEqual(self.begin("--listen", "127.0.0.1:0", before=("chrt", "-b", "0"))[1], (os.SCHED_BATCH, given))
 
 
 class Plugin(unittest.TestCase):
@@ -592,7 +593,7 @@ class Plugin(unittest.TestCase):
             self.skipTest("the plugin is not Debian's")
         over = f"mount --bind /dev/null {plugin} && " if hidden else ""
         with convolvd.temporary() as folder:
-            return subprocess.run(["unshare", "--map-root-user", "--mount", "sh", "-c", f"{over}exec timeout -s TERM 2 \"$0\" \"$@\"",
+            return subprocess.run(["unshare", "--map-root-user", "--mount", "sh", "-c", f"{over}exec nice -n 1 timeout -s TERM 2 \"$0\" \"$@\"",
                                    os.path.join(convolvd.BUILD, "convolv-web"), "--directory", folder, "--listen", "127.0.0.1:0"],
                                   capture_output=True, text=True, timeout=60, check=False)
 

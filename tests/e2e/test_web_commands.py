@@ -55,7 +55,8 @@ class Commands(unittest.TestCase):
         words = shlex.split(line.replace("8470", self.port))
         if "--listen" not in words:
             words += ["--listen", f"127.0.0.1:{self.port}"]
-        web = subprocess.Popen(words, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, text=True)
+        web = subprocess.Popen(words, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, text=True,
+                               preexec_fn=c.chosen_priority)
         self.addCleanup(web.stdout.close)
         self.addCleanup(web.wait)
         self.addCleanup(web.kill)

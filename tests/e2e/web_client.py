@@ -41,7 +41,8 @@ class Web(convolvd.Process):
     """convolv-web beside the daemon whose sockets lie in `folder`; ready when the constructor returns."""
 
     def __init__(self, folder, *arguments, tls=False, environment=None):
-        super().__init__("convolv-web", ["--directory", folder, "--listen", "127.0.0.1:0", *arguments], environment)
+        super().__init__("convolv-web", ["--directory", folder, "--listen", "127.0.0.1:0", *arguments], environment,
+                         convolvd.chosen_priority)
         self.tls = tls
         try:
             self.wait_said("convolv-web: http", 30)
