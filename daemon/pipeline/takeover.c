@@ -247,8 +247,11 @@ static void move_all(struct takeover *takeover)
         if (!takes_part(pipeline))
             continue;
         if (stream_halted(pipeline->stream)) {
-            if (stands_by(pipeline))
+            const bool changing =
+                stream_changing(pipeline->stream); /* it hands on raw input first */
+            if (stands_by(pipeline) && !changing)
                 move(pipeline);
+            takeover->returning = takeover->returning || changing;
             continue;
         }
         const bool leaves = returns(pipeline);

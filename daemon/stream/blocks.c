@@ -84,7 +84,7 @@ bool stream_work(const struct stream *s, int64_t now_ns, struct overload_work *w
     *work = (struct overload_work){
         .live = s->options.live,
         .priority = s->options.priority,
-        .ahead = overload_ahead(&s->share, (int64_t)s->period_ns, now_ns),
+        .ahead = stream_is_ahead(s, now_ns),
         .deadline_ns = deadline_ns,
         .cost_ns = engine_item_cost_ns(&item),
         .block_ns = engine_item_cost_ns(&least),
@@ -263,7 +263,7 @@ static void note_flight(struct stream *s, const struct run *run, const struct ba
         .gains = s->gains,
         .gains_from = e->gains_from,
         .mixed = mixed,
-        .fade_frame = s->next.frame,
+        .fade_frame = s->next.frame - s->next.faded, /* modulo 2^64 */
         .fade_frames = s->next.fade_frames,
         .forms = s->next.raw_old != NULL ? s->next.forms : NULL,
         .forms_count = s->next.forms_count,

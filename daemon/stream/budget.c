@@ -38,12 +38,21 @@ void budget_end(struct budget_streams *streams)
         streams->above_ns[p - 1] = shorter(streams->above_ns[p - 1], streams->above_ns[p]);
 }
 
-int64_t budget_reading_ns(const struct budget_streams *streams, uint8_t priority, int64_t spent_ns)
+/* The shortest block period of all streams but this one. */
+static int64_t others(const struct budget_streams *streams, const struct budget_request *request)
 {
-    const int64_t above_ns = streams->above_ns[priority + 1];
-    if (above_ns == INT64_MAX)
+    const struct budget_shortest *all = &streams->all;
+    return all->owner == request->owner ? all->second_ns : all->first_ns;
+}
+
+int64_t budget_reading_ns(const struct budget_streams *streams,
+                          const struct budget_request *request, int64_t spent_ns)
+{
+    const int64_t waiting_ns =
+        request->behind ? others(streams, request) : streams->above_ns[request->priority + 1];
+    if (waiting_ns == INT64_MAX)
         return INT64_MAX;
-    return spent_ns < above_ns / SHARE_ABOVE ? above_ns / SHARE_ABOVE - spent_ns : 0;
+    return spent_ns < waiting_ns / SHARE_ABOVE ? waiting_ns / SHARE_ABOVE - spent_ns : 0;
 }
 
 bool budget_is_above(const struct budget_streams *streams, uint8_t priority)
@@ -54,8 +63,7 @@ bool budget_is_above(const struct budget_streams *streams, uint8_t priority)
 struct budget budget_of(const struct budget_streams *streams, const struct budget_request *request,
                         int64_t alone_ns, uint32_t depth)
 {
-    const struct budget_shortest *all = &streams->all;
-    const int64_t others_ns = all->owner == request->owner ? all->second_ns : all->first_ns,
+    const int64_t others_ns = others(streams, request),
                   above_ns = request->behind ? streams->above_ns[request->priority + 1] : INT64_MAX;
     struct budget budget = {alone_ns, alone_ns * depth};
     if (others_ns / SHARE < budget.total_ns)

@@ -47,11 +47,6 @@ void budget_add(struct budget_streams *streams, uint32_t owner, uint8_t priority
 /* All have been added. */
 void budget_end(struct budget_streams *streams);
 
-/* How long one turn of the loop may still read for streams of this priority, of which it has read
- * for `spent_ns` already: a sixteenth of the shortest block period of higher priorities in all;
- * INT64_MAX: there is none. */
-int64_t budget_reading_ns(const struct budget_streams *streams, uint8_t priority, int64_t spent_ns);
-
 /* Whether there is a stream of higher priority than this. */
 bool budget_is_above(const struct budget_streams *streams, uint8_t priority);
 
@@ -59,8 +54,16 @@ bool budget_is_above(const struct budget_streams *streams, uint8_t priority);
 struct budget_request {
     uint32_t owner;
     uint8_t priority;
-    bool behind; /* it falls behind while others are kept in time (overload.h) */
+    bool behind; /* it falls behind while others are kept in time, or is ahead of its rate
+                  * (overload.h) */
 };
+
+/* How long one turn of the loop may still read for the stream, when it has read for `spent_ns` for
+ * streams that others wait for already: a sixteenth of the shortest block period of higher
+ * priorities in all, or of all others where the stream is ahead of its rate; INT64_MAX: there are
+ * none. */
+int64_t budget_reading_ns(const struct budget_streams *streams,
+                          const struct budget_request *request, int64_t spent_ns);
 
 /* What its blocks may take. `depth`: batches in the device's queue. */
 struct budget budget_of(const struct budget_streams *streams, const struct budget_request *request,

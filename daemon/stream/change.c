@@ -80,7 +80,7 @@ int stream_change(struct stream *s, const struct stream_change *change)
 {
     /* An old ring without a pending change is that of one that was cancelled. */
     if (s->next.plan != NULL || (s->old_ring != NULL && change->ring != NULL) ||
-        change->frame < stream_next_frame(s) || !is_alike(s, change) ||
+        (!change->later && change->frame < stream_next_frame(s)) || !is_alike(s, change) ||
         (change->raw_old == NULL) != (change->raw_new == NULL))
         return ERROR_ARGUMENT;
     for (uint32_t i = s->flight_first; i != s->flight_next; i++)
@@ -88,15 +88,38 @@ int stream_change(struct stream *s, const struct stream_change *change)
             return ERROR_ARGUMENT;
     struct epoch *e = epoch_open(s);
     s->next = *change;
-    s->change_epoch = stream_next_epoch(s);
+    s->change_epoch = change->later ? UINT64_MAX : stream_next_epoch(s);
     s->change_begun = s->change_prepared = false;
-    s->change_forgets = change->how == CHANGE_CLEAR || change->ring != NULL;
+    s->change_forgets = change->how == CHANGE_CLEAR || change->ring != NULL || change->since > 0;
     if (change->ring != NULL) {
         input_ring_take(s, change->ring, input_ring_reach(s, change->ring->history));
         s->next.ring = NULL;
     }
-    take_at_once(s, e);
+    if (!change->later)
+        take_at_once(s, e);
     return 0;
+}
+
+void stream_change_place(struct stream *s, uint64_t frame, uint64_t faded, uint64_t since)
+{
+    if (s->next.plan == NULL || !s->next.later || s->change_begun)
+        return;
+    s->change_epoch = s->stats.epochs; /* which begins now */
+    s->next.frame = frame;
+    s->next.since = since;
+    s->next.faded = faded < s->next.fade_frames ? (uint32_t)faded : s->next.fade_frames;
+    s->change_forgets = s->change_forgets || since > 0;
+}
+
+void stream_change_hurry(struct stream *s)
+{
+    if (s->next.plan == NULL)
+        return;
+    s->change_epoch = s->next.frame = 0;
+    s->next.how = CHANGE_HARD;
+    s->change_forgets = false;
+    take_names(s);
+    take_next_plan(s);
 }
 
 int stream_change_cancel(struct stream *s)
@@ -134,10 +157,12 @@ static void flag_reach(struct stream *s, struct epoch *e, uint64_t at, uint32_t 
  * new plan. Nothing is in flight. */
 static void forget(struct stream *s, struct epoch *e, uint64_t at)
 {
-    if (s->has_raw) /* while it is present; change_follow has waited until that is less than a block
+    if (s->has_raw) /* while it is present; it has been waited for until that is less than a block
                      */
-        gaps_raw_flush(s, e, at < e->head ? at : e->head);
-    uint64_t until = e->base + (s->next.how == CHANGE_CLEAR ? at : 0);
+        (void)gaps_raw_flush(s, e, at < e->head ? at : e->head);
+    uint64_t since = s->next.how == CHANGE_CLEAR ? at : 0;
+    since = since > s->next.since ? since : s->next.since;
+    uint64_t until = e->base + since;
     uint64_t from = until - s->history - s->hop;
     if (s->cleared_until > s->ring->frames && from < s->cleared_until - s->ring->frames)
         from = s->cleared_until - s->ring->frames;
@@ -156,12 +181,12 @@ static void forget(struct stream *s, struct epoch *e, uint64_t at)
 static void begin(struct stream *s, struct epoch *e, uint64_t at, bool of_epoch)
 {
     const struct plan_info *info = plan_info(s->next.plan);
-    uint32_t frames = s->next.how == CHANGE_FADE ? s->next.fade_frames : 1;
+    uint32_t frames = s->next.how == CHANGE_FADE ? s->next.fade_frames - s->next.faded : 1;
     if (s->change_forgets)
         forget(s, e, at);
-    if (of_epoch)
+    if (of_epoch && frames > 0)
         ranges_add(&e->invalid, at, at + frames, INVALID_FILTER_CHANGE);
-    if (info->taps_longest > s->taps_longest || s->next.how == CHANGE_CLEAR)
+    if (info->taps_longest > s->taps_longest || s->next.how == CHANGE_CLEAR || s->next.since > 0)
         flag_reach(s, e, at, info->taps_longest);
     if (info->taps_longest > s->taps_longest)
         s->taps_longest = info->taps_longest;
@@ -209,8 +234,9 @@ enum change_phase change_follow(struct stream *s, struct epoch *e, uint64_t *unt
             return CHANGE_WAITING;
         begin(s, e, e->submitted > at ? e->submitted : at, of_epoch);
     }
-    if (s->next.how == CHANGE_FADE && of_epoch && e->submitted < at + s->next.fade_frames) {
-        *until = at + s->next.fade_frames;
+    const uint64_t end = at + s->next.fade_frames - s->next.faded;
+    if (s->next.how == CHANGE_FADE && of_epoch && e->submitted < end) {
+        *until = end;
         return CHANGE_MIXING;
     }
     take_next_plan(s);
@@ -230,8 +256,15 @@ void change_inside(struct stream *s, struct epoch *e)
     take_next_plan(s);
 }
 
-void change_at_once(struct stream *s)
+bool change_is_due(const struct stream *s)
 {
+    return s->halted && s->next.plan != NULL && s->change_epoch != UINT64_MAX;
+}
+
+void change_when_halted(struct stream *s)
+{
+    if (!change_is_due(s) || (s->change_forgets && !s->change_begun && gaps_raw_is_due(s)))
+        return;
     struct epoch *e = NULL;
     for (uint64_t i = s->epoch_first; e == NULL && i < s->epoch_next; i++)
         if (!epoch_at(s, i)->ended || epoch_at(s, i)->submitted < epoch_at(s, i)->output_end)

@@ -21,6 +21,7 @@
 #ifndef CONVOLVD_STREAM_CHANGE_H
 #define CONVOLVD_STREAM_CHANGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct epoch;
@@ -42,9 +43,11 @@ enum change_phase change_follow(struct stream *stream, struct epoch *e, uint64_t
  * the new plan continues. */
 void change_inside(struct stream *stream, struct epoch *e);
 
-/* The pending change takes effect at the next frame to submit, and is flagged there. Nothing is in
- * flight. */
-void change_at_once(struct stream *stream);
+/* Whether that of a halted stream may go through: its frame is known. */
+bool change_is_due(const struct stream *stream);
+/* Of a halted stream: the pending change takes effect at the next frame to submit, and is flagged
+ * there; one that clears the history as soon as raw input is level. Nothing is in flight. */
+void change_when_halted(struct stream *stream);
 
 /* Both plans that compute a cross-fade. */
 void change_fade_plans(const struct stream *stream, struct plan **old, struct plan **new);

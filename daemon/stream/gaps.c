@@ -31,15 +31,13 @@ void gaps_open(struct stream *s, struct epoch *e, uint64_t from, uint64_t until,
 /* ---- giving up ----------------------------------------------------------------------------- */
 
 /* Missing frames [from, until) as the raw ports get them; everything before them is present or
- * given up, so that what the list has no room for can go out first. */
+ * given up, so that what the list has no room for can go out first. Where that is too much for one
+ * turn, ports_put_raw flags them without their cause. */
 static void flag_raw(struct stream *s, struct epoch *e, uint64_t from, uint64_t until,
                      enum invalid_cause cause)
 {
-    if (!s->has_raw)
-        return;
-    if (raw_invalid_of(s, e)->count == RANGES_MAX)
-        gaps_raw_flush(s, e, from);
-    ranges_add(raw_invalid_of(s, e), from, until, cause);
+    if (s->has_raw && gaps_raw_make_room(s, e, from, 1))
+        ranges_add(raw_invalid_of(s, e), from, until, cause);
 }
 
 /* Counts missing frames [from, until) of one cause and flags what they reach. */
@@ -271,12 +269,26 @@ bool gaps_raw_clear_below(struct stream *s, uint64_t position)
     return true;
 }
 
-void gaps_raw_flush(struct stream *s, struct epoch *e, uint64_t until)
+bool gaps_raw_flush(struct stream *s, struct epoch *e, uint64_t until)
 {
+    uint64_t frames = until > e->raw_delivered ? until - e->raw_delivered : 0;
+    for (uint64_t i = s->epoch_first; i < s->epoch_next && epoch_at(s, i) != e; i++)
+        frames += epoch_at(s, i)->head - epoch_at(s, i)->raw_delivered;
+    if (frames > frames_of_turn(s))
+        return false;
     struct epoch *behind;
     while ((behind = ports_raw_behind(s)) != NULL && behind != e)
         hand_on(s, behind, behind->head);
     hand_on(s, e, until);
+    return true;
+}
+
+bool gaps_raw_make_room(struct stream *s, struct epoch *e, uint64_t until, uint32_t ranges)
+{
+    const struct ranges *listed = raw_invalid_of(s, e);
+    if (listed->count + ranges > RANGES_MAX)
+        gaps_raw_flush(s, e, until);
+    return listed->count + ranges <= RANGES_MAX;
 }
 
 /* ---- settling ------------------------------------------------------------------------------ */

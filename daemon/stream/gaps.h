@@ -40,9 +40,12 @@ void gaps_raw_turn(struct stream *stream);
 /* Hands on what is settled below the ring position, so that its slots may be taken. False: that is
  * more than GAPS_TURN_BYTES, and nothing is handed on. */
 bool gaps_raw_clear_below(struct stream *stream, uint64_t position);
-/* Hands on raw input of the epoch up to `until`, which is settled, and all of those before it,
- * however long that takes: for callers that cannot wait. */
-void gaps_raw_flush(struct stream *stream, struct epoch *e, uint64_t until);
+/* Hands on raw input of the epoch up to `until`, where every frame is present or given up, and all
+ * of those before it. False: that is more than GAPS_TURN_BYTES, and nothing is handed on. */
+bool gaps_raw_flush(struct stream *stream, struct epoch *e, uint64_t until);
+/* Whether the epoch's list of invalid raw input has room for so many ranges more, if need be after
+ * gaps_raw_flush. */
+bool gaps_raw_make_room(struct stream *stream, struct epoch *e, uint64_t until, uint32_t ranges);
 
 /* Gives up what is missing below `frame`, before the ring forgets that it is missing, and settles.
  */

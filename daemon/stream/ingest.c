@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "stream/change.h"
 #include "stream/epochs.h"
 #include "stream/full_scale.h"
 #include "stream/gaps.h"
@@ -197,8 +198,9 @@ static uint64_t write_frames(struct stream *s, struct epoch *e, const struct pac
  * by the reach of the taps, for its raw input as they are. */
 static void inherit_ranges(struct stream *s, struct epoch *e, const struct packet *packet)
 {
-    if (s->has_raw && raw_invalid_of(s, e)->count + packet->invalid_count > RANGES_MAX)
-        gaps_raw_flush(s, e, e->settled);
+    if (s->has_raw) /* where there is none, ranges are joined: more frames are flagged, never fewer
+                     */
+        (void)gaps_raw_make_room(s, e, e->settled, packet->invalid_count);
     for (uint32_t i = 0; i < packet->invalid_count; i++) {
         const struct invalid_range *range = &packet->invalid[i];
         if (range->until <= e->source_origin)
@@ -422,8 +424,10 @@ void stream_tick(struct stream *s, int64_t now_ns)
     struct epoch *e = epoch_open(s);
     if (gaps_raw_is_due(s)) {
         gaps_raw_turn(s);
+        change_when_halted(s);
         return;
     }
+    change_when_halted(s);
     if (e == NULL)
         return;
     gaps_give_up_due(s, e, now_ns);
@@ -444,7 +448,7 @@ void stream_tick(struct stream *s, int64_t now_ns)
 int64_t stream_next_tick_ns(const struct stream *s)
 {
     const struct epoch *e = epoch_open((struct stream *)s);
-    if (gaps_raw_is_due(s))
+    if (gaps_raw_is_due(s) || change_is_due(s))
         return 1; /* at once */
     if (e == NULL)
         return INT64_MAX;

@@ -152,6 +152,7 @@ void input_ring_take(struct stream *s, struct stream_ring *ring, uint64_t reach_
     if (rest < s->cleared_until)
         copy_positions(old.ring, ring->ring, rest, s->cleared_until);
     s->fresh_until = from < s->fresh_until ? from : s->fresh_until;
+    s->held_from = from;
     s->ring = ring->ring;
     s->times = ring->times;
     s->times_mask = ring->times_mask;
@@ -167,6 +168,12 @@ void input_ring_take(struct stream *s, struct stream_ring *ring, uint64_t reach_
     }
     *ring = old;
     s->old_ring = ring;
+}
+
+uint64_t stream_held_since(const struct stream *s)
+{
+    const struct epoch *e = epoch_open((struct stream *)s);
+    return e != NULL && s->held_from > e->base ? s->held_from - e->base : 0;
 }
 
 struct stream_ring *stream_ring_replaced(struct stream *s)

@@ -95,7 +95,9 @@ void stream_close(struct stream *s)
 
 bool stream_drained(const struct stream *s)
 {
-    return s->stats.waiting == 0 && s->stats.submitted == 0 && ports_raw_behind(s) == NULL;
+    /* What only prepares blocks has no frames, and is in flight all the same. */
+    return s->stats.waiting == 0 && s->stats.submitted == 0 && s->flight_first == s->flight_next &&
+           ports_raw_behind(s) == NULL;
 }
 
 /* ---- numbers that outlive a stream --------------------------------------------------------- */
@@ -120,6 +122,11 @@ void stream_continue(struct stream *s, const struct stream_numbers *numbers)
     s->before = *numbers;
     s->stats.epochs = numbers->epochs;
     s->stats.records = numbers->records;
+}
+
+bool stream_is_ahead(const struct stream *s, int64_t now_ns)
+{
+    return overload_ahead(&s->share, (int64_t)s->period_ns, now_ns);
 }
 
 double stream_block_period_ns(const struct stream *s)

@@ -102,10 +102,9 @@ void stream_halt(struct stream *s)
     struct plan *retiring = forget_flights(s, change_under_way(s));
     s->halted = true;
     s->paused = false;
-    if (s->next.plan != NULL)
-        change_at_once(s);
-    else if (retiring != NULL)
+    if (s->next.plan == NULL && retiring != NULL)
         s->next.retired(s->next.context, retiring);
+    change_when_halted(s);
     ports_put_ends(s);
     epochs_retire(s);
 }

@@ -8,7 +8,8 @@
  *     stream_move     ring and plan of the other device; goes on at the next frame
  *
  * While a stream is halted its ring goes on taking frames; those that fall out of it are shed and
- * flagged `device`. A filter change that is under way when the device is lost takes effect at once,
+ * flagged `device`. A filter change that is under way when the device is lost takes effect at once
+ * (one that clears the history as soon as the raw ports have what it clears, in turns of the loop),
  * with what was in flight shed, and is flagged as such.
  *
  * Loop thread, except stream_ring_like.
@@ -45,8 +46,9 @@ void stream_pause(struct stream *stream, bool paused);
 /* Whether it can move: nothing is in flight and no filter change is under way. */
 bool stream_can_move(const struct stream *stream);
 
-/* Takes the plan, which has the same inputs, outputs, block and taps as the one in use, and the
- * ring. *from: what it used, now the caller's. */
+/* Nothing is in flight and no change is under way (stream_changing). Takes the plan, which has the
+ * same inputs, outputs, block and taps as the one in use, and the ring. *from: what it used, now
+ * the caller's. */
 void stream_move(struct stream *stream, const struct stream_home *to, struct stream_home *from);
 
 #endif

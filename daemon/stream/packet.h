@@ -22,7 +22,7 @@
     X(NONFINITE, "non-finite") /* NaN or infinity in the input */                                  \
     X(FILTER_CHANGE, "filter change")                                                              \
     X(DEVICE, "device")     /* the device failed */                                                \
-    X(UPSTREAM, "upstream") /* more ranges than the upstream result could list */                  \
+    X(UPSTREAM, "upstream") /* more ranges than a list could hold */                               \
     X(CAPTURE, "capture")   /* a gap: lost by the sound card, or while it was away */              \
     X(SENDER, "sender")     /* the sender's frames are not those of the configuration */
 

@@ -128,6 +128,45 @@ static uint64_t absent_runs(const struct stream *s, const struct epoch *e, uint6
     return frames;
 }
 
+/* The first frame at or behind `from` that no range covers; *next: where the next range begins, at
+ * most there. */
+static uint64_t uncovered(const struct invalid_range *ranges, uint32_t count, uint64_t from,
+                          uint64_t *next)
+{
+    for (uint32_t i = 0; i < count;) {
+        const bool covers = ranges[i].from <= from && from < ranges[i].until;
+        from = covers ? ranges[i].until : from;
+        i = covers ? 0 : i + 1;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (ranges[i].from > from && ranges[i].from < *next)
+            *next = ranges[i].from;
+    return from;
+}
+
+/* Room for the ranges of a list, and for what lies between them in as many absent runs. */
+enum { RAW_RANGES_MAX = 3 * RANGES_MAX };
+
+/* Adds those absent frames that none of the `count` ranges covers, since the list had no room for
+ * them (gaps_raw_make_room). Returns how many ranges there are then. */
+static uint32_t cover_absent(struct invalid_range *ranges, uint32_t count,
+                             const struct frame_run *absent, uint32_t absent_count)
+{
+    const uint32_t listed = count;
+    for (uint32_t run = 0; run < absent_count; run++) {
+        for (uint64_t from = absent[run].from, until; from < absent[run].until; from = until) {
+            until = absent[run].until;
+            from = uncovered(ranges, listed, from, &until);
+            if (from < until)
+                ranges[count++] = (struct invalid_range){from, until, INVALID_UPSTREAM};
+            else
+                until = from;
+        }
+    }
+    assert(count <= RAW_RANGES_MAX);
+    return count;
+}
+
 void ports_put_raw(struct stream *s, struct epoch *e, uint64_t until)
 {
     struct ranges *invalid = raw_invalid_of(s, e);
@@ -137,10 +176,12 @@ void ports_put_raw(struct stream *s, struct epoch *e, uint64_t until)
         uint64_t frames = until - e->raw_delivered;
         if (frames > s->ring->frames - slot)
             frames = s->ring->frames - slot;
-        struct invalid_range ranges[RANGES_MAX];
+        struct invalid_range ranges[RAW_RANGES_MAX];
         struct frame_run absent[RANGES_MAX];
         uint32_t absent_count;
         frames = absent_runs(s, e, e->raw_delivered, frames, absent, &absent_count);
+        const uint32_t listed =
+            ranges_clip(invalid, e->raw_delivered, e->raw_delivered + frames, ranges, RANGES_MAX);
         struct result result = {
             .epoch = e->number,
             .record = e->record,
@@ -153,8 +194,7 @@ void ports_put_raw(struct stream *s, struct epoch *e, uint64_t until)
             .raw = s->ring->bytes + slot * s->ring->frame_bytes,
             .rate_hz = s->options.rate_hz,
             .invalid = ranges,
-            .invalid_count = ranges_clip(invalid, e->raw_delivered, e->raw_delivered + frames,
-                                         ranges, RANGES_MAX),
+            .invalid_count = cover_absent(ranges, listed, absent, absent_count),
             .absent = absent,
             .absent_count = absent_count,
             .first_receive_ns = s->last_receive_ns,

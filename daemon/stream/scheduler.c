@@ -381,7 +381,12 @@ static void run(struct scheduler *scheduler)
 
 int64_t scheduler_may_read_ns(const struct scheduler *scheduler, const struct stream *stream)
 {
-    return budget_reading_ns(&scheduler->live, stream_priority(stream), scheduler->read_ns);
+    struct budget_request request = {.owner = UINT32_MAX,
+                                     .priority = stream_priority(stream),
+                                     .behind = stream_is_ahead(stream, clock_monotonic_ns())};
+    for (int i = 0; request.behind && i < scheduler->count; i++)
+        request.owner = scheduler->streams[i] == stream ? (uint32_t)i : request.owner;
+    return budget_reading_ns(&scheduler->live, &request, scheduler->read_ns);
 }
 
 void scheduler_has_read(struct scheduler *scheduler, const struct stream *stream, int64_t ns)

@@ -160,7 +160,8 @@ struct stream {
     const struct result_gains *gains; /* of `plan`; NULL: as configured */
     char filters[DIGEST_TEXT];        /* of `plan` */
     struct stream_change next;        /* its plan NULL: no change pending */
-    uint64_t change_epoch;
+    uint64_t change_epoch;            /* UINT64_MAX: not known yet */
+    uint64_t held_from;       /* position: a larger ring that was taken holds nothing below */
     bool change_begun;        /* its frame was reached; what it makes invalid is flagged */
     bool change_prepared;     /* blocks of its plan are or were in flight */
     bool change_forgets;      /* presence bits before its frame must be cleared first */

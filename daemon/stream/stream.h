@@ -129,6 +129,10 @@ struct stream_change {
                                        * Valid until the change after this one has retired */
     enum change_how how;
     uint32_t fade_frames; /* F, FADE: at least 1 */
+    uint64_t since; /* the new plan reads frames of the epoch before this one as zeros; CLEAR: x at
+                       least */
+    uint32_t faded; /* FADE: so much of F lies before the epoch's frame 0, and x is 0 */
+    bool later;     /* x is not known yet: stream_change_place tells it */
     /* FADE where an output is an envelope or results are no floats: the plan in use and the new one
      * with floats, and complex outputs in place of envelopes, which are taken after the mix; else
      * NULL. `forms` are the outputs', and outlive the change. */
@@ -150,6 +154,15 @@ int stream_change(struct stream *stream, const struct stream_change *exchange);
  * of its plans was used, and `retired` is not called for it. A larger ring stays in use.
  * ERROR_ARGUMENT: there is none. */
 int stream_change_cancel(struct stream *stream);
+/* Of a change that is to come later, before the first packet of an epoch: its frame x there, what
+ * of F lies before, and `since`; UINT64_MAX: it begins with a later epoch. Does nothing where there
+ * is none. */
+void stream_change_place(struct stream *stream, uint64_t frame, uint64_t faded, uint64_t since);
+/* What the stream computes now is nobody's: the pending change is through with the next frame to
+ * submit, wherever its own lies. */
+void stream_change_hurry(struct stream *stream);
+/* First frame of the current epoch that a larger ring, once taken, has held. */
+uint64_t stream_held_since(const struct stream *stream);
 
 /* What the ring in use is like: all that making another one needs to know of the stream. */
 struct ring_like {
@@ -222,6 +235,8 @@ void stream_complete(struct stream *stream, const struct batch *batch,
 void stream_flushed(struct stream *stream, int64_t now_ns);
 void stream_flush_ports(struct stream *stream);
 uint8_t stream_priority(const struct stream *stream);
+/* Whether it has been sent more than its declared rate gives, by more than a burst. */
+bool stream_is_ahead(const struct stream *stream, int64_t now_ns);
 double stream_block_period_ns(const struct stream *stream);
 /* Share of its device's time that the stream has had lately, over some 0.4 s. */
 double stream_load(const struct stream *stream, int64_t now_ns);

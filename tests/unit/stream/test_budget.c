@@ -85,7 +85,8 @@ static void test_budgets(void **state)
     }
 }
 
-/* Reading for one stream leaves the loop to those of higher priority. */
+/* Reading for one stream leaves the loop to those of higher priority, and reading more than its
+ * rate gives to all others. */
 static void test_reading(void **state)
 {
     (void)state;
@@ -96,16 +97,26 @@ static void test_reading(void **state)
     budget_add(&streams, 2, 90, 32 * MS);
     budget_end(&streams);
     static const struct {
-        uint8_t priority;
+        struct budget_request request;
         int64_t spent_ns, expect_ns;
     } rows[] = {
-        {90, 0, INT64_MAX},        {90, 5 * MS, INT64_MAX}, {50, 0, 2 * MS},
-        {50, 500 * US, 1500 * US}, {10, 0, 1 * MS},         {10, 900 * US, 100 * US},
-        {10, 1 * MS, 0},           {0, 0, 62500},           {10, 5 * MS, 0},
+        {{2, 90, false}, 0, INT64_MAX}, {{2, 90, false}, 5 * MS, INT64_MAX},
+        {{1, 50, false}, 0, 2 * MS},    {{1, 50, false}, 500 * US, 1500 * US},
+        {{0, 10, false}, 0, 1 * MS},    {{0, 10, false}, 900 * US, 100 * US},
+        {{0, 10, false}, 1 * MS, 0},    {{NOBODY, 0, false}, 0, 62500},
+        {{0, 10, false}, 5 * MS, 0},    {{2, 90, true}, 0, 62500},
+        {{2, 90, true}, 62 * US, 500},  {{2, 90, true}, 1 * MS, 0},
+        {{0, 10, true}, 0, 1 * MS},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        assert_int_equal(budget_reading_ns(&streams, rows[i].priority, rows[i].spent_ns),
+        assert_int_equal(budget_reading_ns(&streams, &rows[i].request, rows[i].spent_ns),
                          rows[i].expect_ns);
+    /* Nobody else is there. */
+    budget_begin(&streams);
+    budget_add(&streams, 0, 10, 1 * MS);
+    budget_end(&streams);
+    assert_int_equal(budget_reading_ns(&streams, &(struct budget_request){0, 10, true}, 1 * MS),
+                     INT64_MAX);
 }
 
 /* One core has its cache to lose and nothing to gain; more cores, and GPUs, share a batch's blocks.

@@ -122,6 +122,37 @@ static void test_shed_meanwhile(void **state)
     world_close();
 }
 
+/* All that was left is shed while a part is in flight, which has no frames: the stream is not
+ * drained before it is back. */
+static void test_all_shed_behind_a_part(void **state)
+{
+    (void)state;
+    open_world(4096);
+    put(0, 0, 320, 0, 0);
+    turn(BATCHES);
+    for (uint64_t n = 320; n < 12000; n += 80) {
+        world->now_ns += 80 * NS_PER_US;
+        put(0, n, 80, n, 0);
+    }
+    stream_end(world->stream);
+    struct batch *batch = engine_batch_take(&world->engine);
+    assert_true(stream_fill(world->stream, batch, BUDGET_NS, true) > 0);
+    assert_int_equal(batch->items[0].blocks, 0);
+    engine_submit(&world->engine, batch);
+    struct stream_stats stats;
+    stream_stats(world->stream, &stats);
+    for (int i = 0; i < 100 && stats.waiting > 0; i++) {
+        world->now_ns += 100 * NS_PER_MS;
+        stream_keep_up(world->stream, world->now_ns);
+        stream_stats(world->stream, &stats);
+    }
+    assert_int_equal(stats.waiting + stats.submitted, 0);
+    assert_false(stream_drained(world->stream));
+    complete_all();
+    assert_true(stream_drained(world->stream));
+    world_close();
+}
+
 static void on_retired(void *context, struct plan *old)
 {
     (void)old;
@@ -223,9 +254,9 @@ static void test_halted_meanwhile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_after_shed_blocks),   cmocka_unit_test(test_shed_meanwhile),
-        cmocka_unit_test(test_takes_over_in_parts), cmocka_unit_test(test_a_part_fails),
-        cmocka_unit_test(test_halted_meanwhile),
+        cmocka_unit_test(test_after_shed_blocks),      cmocka_unit_test(test_shed_meanwhile),
+        cmocka_unit_test(test_all_shed_behind_a_part), cmocka_unit_test(test_takes_over_in_parts),
+        cmocka_unit_test(test_a_part_fails),           cmocka_unit_test(test_halted_meanwhile),
     };
     return cmocka_run_group_tests_name("stream_missing", tests, NULL, NULL);
 }

@@ -199,6 +199,107 @@ static void a_change_is_cut_short(void **state)
     }
 }
 
+/* Frames from `from` on are the filter's, as far as they are valid. */
+static void expect_filter(const struct plan *plan, uint64_t from, uint64_t until)
+{
+    for (uint64_t n = from; n < until; n++) {
+        assert_int_equal(world->got.seen[0][n] + world->got.holes[0][n], 1);
+        if (world->got.seen[0][n] == 0 || world->got.causes[0][n] != 0)
+            continue;
+        double sum = 0;
+        for (uint64_t k = 0; k < TAPS && k <= n; k++)
+            sum += plan->taps[k] * world->sent[0][n - k][0];
+        if ((float)sum != world->got.samples[0][n][0])
+            fail_msg("frame %llu is not the filter's", (unsigned long long)n);
+    }
+}
+
+/* A change whose frame is told when its epoch begins. */
+static void prepare_later(void)
+{
+    struct stream_options options = default_options();
+    world_open(&options);
+    elsewhere = world->other;
+    retired = 0;
+    const struct stream_change change = {
+        .plan = &world->other, .later = true, .how = CHANGE_HARD, .retired = on_retired};
+    assert_int_equal(stream_change(world->stream, &change), 0);
+}
+
+static void a_later_change_comes_at_its_frame(void **state)
+{
+    (void)state;
+    prepare_later();
+    stream_change_place(world->stream, 480, 0, 0);
+    for (uint64_t n = 0; n < 2000; n += 16) {
+        put(0, n, 16, n, 0);
+        world->now_ns += 16000;
+        turn(n % 64 == 0 ? 2 : 0);
+    }
+    stream_end(world->stream);
+    drain();
+    assert_int_equal(retired, 1);
+    expect_filter(&world->plan, 0, 480);
+    expect_filter(&world->other, 480, 2000);
+    world_close();
+}
+
+/* The loop sleeps until the frame is told; then the change is through, and the stream moves. */
+static void a_later_change_loses_its_device(void **state)
+{
+    (void)state;
+    prepare_later();
+    lose();
+    assert_int_equal(stream_next_tick_ns(world->stream), INT64_MAX);
+    stream_tick(world->stream, world->now_ns);
+    assert_int_equal(retired, 0);
+    assert_false(stream_can_move(world->stream));
+    stream_change_place(world->stream, 480, 0, 0);
+    put(0, 0, 16, 0, 0);
+    assert_true(stream_next_tick_ns(world->stream) <= world->now_ns);
+    stream_tick(world->stream, world->now_ns);
+    assert_int_equal(retired, 1);
+    assert_true(stream_can_move(world->stream));
+    move_on(&elsewhere, HISTORY);
+    for (uint64_t n = 16; n < 2000; n += 16) {
+        put(0, n, 16, n, 0);
+        world->now_ns += 16000;
+        turn(2);
+    }
+    stream_end(world->stream);
+    drain();
+    assert_true(world->got.causes[0][0] & bit(INVALID_FILTER_CHANGE));
+    expect_filter(&world->other, 0, 2000);
+    world_close();
+}
+
+/* What is computed is nobody's any more: the change that waits is through at once. */
+static void a_change_is_hurried(void **state)
+{
+    (void)state;
+    struct stream_options options = default_options();
+    world_open(&options);
+    retired = 0;
+    const struct stream_change change = {
+        .plan = &world->other, .frame = 1600, .how = CHANGE_HARD, .retired = on_retired};
+    put(0, 0, 64, 0, 0);
+    turn(2);
+    assert_int_equal(stream_change(world->stream, &change), 0);
+    turn(2);
+    assert_int_equal(retired, 0);
+    stream_change_hurry(world->stream);
+    stream_change_hurry(world->stream); /* there is none any more */
+    drain();
+    assert_int_equal(retired, 1);
+    const uint64_t from = stream_next_frame(world->stream);
+    for (uint64_t n = 64; n < 1000; n += 16)
+        put(0, n, 16, n, 0);
+    stream_end(world->stream);
+    drain();
+    expect_filter(&world->other, from, 1000);
+    world_close();
+}
+
 /* Back to a device that works: the stream pauses until nothing is in flight, and moves. */
 static void a_pause_moves(void **state)
 {
@@ -228,8 +329,13 @@ static void a_pause_moves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_lost),       cmocka_unit_test(long_halts_are_flagged),
-        cmocka_unit_test(shed_blocks_stay_shed), cmocka_unit_test(a_change_is_cut_short),
+        cmocka_unit_test(nothing_is_lost),
+        cmocka_unit_test(long_halts_are_flagged),
+        cmocka_unit_test(shed_blocks_stay_shed),
+        cmocka_unit_test(a_change_is_cut_short),
+        cmocka_unit_test(a_later_change_comes_at_its_frame),
+        cmocka_unit_test(a_later_change_loses_its_device),
+        cmocka_unit_test(a_change_is_hurried),
         cmocka_unit_test(a_pause_moves),
     };
     return cmocka_run_group_tests_name("stream: move", tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include "tests/support/stream_world.h"
 
 #include "stream/gaps.h"
+#include "stream/move.h"
 
 /* The longest filter of the plan in use, which says nothing about the input. */
 static void open_ports(uint32_t taps, uint64_t ring_frames, bool live, bool with_raw)
@@ -258,6 +259,7 @@ static void test_a_long_gap_takes_several_turns(void **state)
 struct handed_epochs {
     uint64_t until[9], missing[9], ends[9], now; /* frames; now: the epoch of the last */
     uint64_t wrong;                              /* samples that are neither sent nor silence */
+    uint64_t merged;                             /* missing frames whose cause is not known */
 };
 
 static void count_epochs(void *context, const struct result *result)
@@ -270,8 +272,12 @@ static void count_epochs(void *context, const struct result *result)
     epochs->now = epoch;
     epochs->until[epoch] += result->frames;
     epochs->ends[epoch] += (result->flags & RESULT_EPOCH_END) != 0;
-    for (uint32_t i = 0; i < result->invalid_count; i++)
-        epochs->missing[epoch] += result->invalid[i].until - result->invalid[i].from;
+    for (uint32_t i = 0; i < result->invalid_count; i++) {
+        const struct invalid_range *range = &result->invalid[i];
+        epochs->missing[epoch] += range->until - range->from;
+        if (range->cause == INVALID_UPSTREAM)
+            epochs->merged += range->until - range->from;
+    }
     const int16_t(*raw)[CHANNELS] = (const void *)result->raw;
     for (uint32_t n = 0; n < result->frames; n++) {
         bool missing = false;
@@ -474,9 +480,73 @@ static void test_a_long_gap_given_up_early(void **state)
     world_close();
 }
 
+/* More gaps than the list of causes takes, behind a long one that the raw ports do not have yet: no
+ * packet waits for that one, each missing frame is flagged, and no other. */
+static void test_more_gaps_than_the_list_takes(void **state)
+{
+    (void)state;
+    enum { GAP = RAW_RING * 3 / 4, HOLES = 1500 };
+    open_long();
+    put_far(0, 320);
+    uint64_t n = 320 + GAP;
+    for (int i = 0; i < HOLES; i++, n += 4)
+        assert_int_equal(put_bounded(n, 3), VERDICT_ACCEPTED);
+    world->now_ns += NS_PER_SECOND;
+    tick_bounded();
+    end_bounded();
+    tick_bounded();
+    assert_int_equal(handed.until[0], n - 1);
+    assert_int_equal(handed.missing[0], GAP + HOLES - 1);
+    assert_int_equal(handed.wrong, 0);
+    assert_true(handed.merged > 0); /* the causes of these are not known any more */
+    world_close();
+}
+
+static int plans_retired;
+
 static void no_plan_retires(void *context, struct plan *old)
 {
     (void)context, (void)old;
+    plans_retired++;
+}
+
+/* A device that is lost with a change under way that makes the frames before it silent: the change
+ * takes effect at once, but for raw input that is still to be handed on, in turns. */
+static void test_a_clear_change_at_a_lost_device(void **state)
+{
+    (void)state;
+    enum { GAP = RAW_RING * 3 / 4 };
+    open_long();
+    put_far(0, 320);
+    put_far(320 + GAP, 60);
+    end_bounded();
+    compute();
+    put_far(10 * RAW_RING, 320);
+    world->other.info.history_frames = 37;
+    const struct stream_change change = {.plan = &world->other,
+                                         .frame = stream_next_frame(world->stream),
+                                         .how = CHANGE_CLEAR,
+                                         .retired = no_plan_retires};
+    plans_retired = 0;
+    assert_int_equal(stream_change(world->stream, &change), 0);
+    const uint64_t before = handed_in_all();
+    stream_halt(world->stream);
+    assert_true(handed_in_all() - before <= RAW_TURN);
+    assert_false(stream_can_move(world->stream));
+    for (int turns = 0; plans_retired == 0 && turns < 100; turns++) {
+        assert_true(stream_next_tick_ns(world->stream) <= world->now_ns);
+        const uint64_t now = handed_in_all();
+        stream_tick(world->stream, world->now_ns);
+        assert_true(handed_in_all() - now <= RAW_TURN + 320);
+    }
+    assert_int_equal(plans_retired, 1);
+    assert_true(stream_can_move(world->stream));
+    assert_int_equal(handed.until[0], 320 + GAP + 60);
+    assert_int_equal(handed.missing[0], GAP);
+    assert_int_equal(handed.until[1], 320);
+    assert_int_equal(handed.missing[1], 0);
+    assert_int_equal(handed.wrong, 0);
+    world_close();
 }
 
 /* A change that makes the frames before it silent for its plan takes them from no recording: it
@@ -596,7 +666,9 @@ int main(void)
         cmocka_unit_test(test_epochs_that_wait_are_bounded),
         cmocka_unit_test(test_slots_of_a_turn_for_a_packet),
         cmocka_unit_test(test_a_long_gap_given_up_early),
+        cmocka_unit_test(test_more_gaps_than_the_list_takes),
         cmocka_unit_test(test_a_clear_change_takes_no_raw_input),
+        cmocka_unit_test(test_a_clear_change_at_a_lost_device),
         cmocka_unit_test(test_random_worlds),
     };
     return cmocka_run_group_tests_name("stream_raw", tests, NULL, NULL);
