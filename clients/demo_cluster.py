@@ -12,7 +12,6 @@ program. Server and records are those of tests/e2e.
 """
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tests", "e2e"))
 
 import cluster_world
+import convolvd
 import demo as single
 import nats_servers
 from demo import say
@@ -70,17 +70,11 @@ partition = rig
 """
 
 
-def free_port():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class ClusterDemo(single.Demo):
     def __init__(self, build, seconds, servers):
         super().__init__(build, seconds)
         self.server = servers[0]
-        self.port = free_port()
+        self.port = convolvd.free_port()
         self.daemons = {}
 
     def write_config(self, name, text):

@@ -437,7 +437,10 @@ static void print_list(const json_t *answer)
            "epoch", "next frame", "lag", "appended");
     json_object_foreach(json_object_get(answer, "partitions"), name, partition)
     {
-        print_log(name, "raw", json_object_get(partition, "raw"), NULL);
+        if (json_object_get(partition, "raw") == NULL && json_object_get(partition, "log") != NULL)
+            printf("%-20s raw  none: the input comes by multicast, or RAW is gone\n", name);
+        else
+            print_log(name, "raw", json_object_get(partition, "raw"), NULL);
         print_log(name, "log", json_object_get(partition, "log"),
                   json_object_get(partition, "lag_frames"));
     }

@@ -74,7 +74,7 @@ uint64_t term_sequence(const struct term *t)
     return sequence;
 }
 
-static const struct term_epoch *find(const struct term *t, uint64_t local)
+const struct term_epoch *term_find(const struct term *t, uint64_t local)
 {
     const uint32_t kept = t->epoch_count < TERM_EPOCHS ? t->epoch_count : TERM_EPOCHS;
     for (uint32_t i = 1; i <= kept; i++) {
@@ -88,7 +88,7 @@ static const struct term_epoch *find(const struct term *t, uint64_t local)
 struct term_cut term_cut(const struct term *t, uint64_t local, uint64_t first, uint32_t frames)
 {
     struct term_cut cut = {.part = TERM_FOREIGN};
-    const struct term_epoch *epoch = t->open ? find(t, local) : NULL;
+    const struct term_epoch *epoch = t->open ? term_find(t, local) : NULL;
     if (epoch == NULL)
         return cut;
     const uint64_t shift = epoch->start / t->plan.decimate;
@@ -109,6 +109,7 @@ struct term_cut term_cut(const struct term *t, uint64_t local, uint64_t first, u
     cut.begins = known == 0;
     cut.input_next = cut.next * t->plan.decimate;
     cut.timeline = epoch->timeline / t->plan.decimate + cut.first;
+    cut.sender = epoch->sender;
     return cut;
 }
 

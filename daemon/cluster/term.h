@@ -35,12 +35,20 @@ uint64_t term_start(const struct term_plan *plan, uint64_t next);
 /* The first frame from `frame` on at which a stream may begin: where the input before is gone. */
 uint64_t term_grid(const struct term_plan *plan, uint64_t frame);
 
+/* How the sender of the input numbers it: its SSRC, and its time stamp of frame 0 of the
+ * partition's epoch. All zero: it does not, or nobody knows. */
+struct term_sender {
+    bool known;
+    uint32_t ssrc, timestamp;
+};
+
 /* An epoch of the stream, and what it is of the partition. */
 struct term_epoch {
     uint64_t local;    /* as the stream numbers it */
     uint64_t epoch;    /* of the partition */
     uint64_t start;    /* its input frame 0 */
     uint64_t timeline; /* of frame 0 of the partition's epoch, in input frames */
+    struct term_sender sender;
 };
 
 /* A record of RAW that was read: it begins with this frame. */
@@ -66,6 +74,8 @@ void term_end(struct term *t);
 
 /* The stream has begun an epoch for this term. */
 void term_epoch(struct term *t, const struct term_epoch *epoch);
+/* What the stream's epoch `local` is of the partition; NULL: not one of this term. */
+const struct term_epoch *term_find(const struct term *t, uint64_t local);
 /* A record of RAW was read, in order. */
 void term_mark(struct term *t, const struct term_mark *mark);
 /* The record of RAW from which a successor reads once the log ends at `next`; 0: none is known. */
@@ -87,6 +97,7 @@ struct term_cut {
     uint64_t input_next;  /* the same in input frames, at most */
     uint64_t timeline;    /* of `first`, at the output's rate */
     bool begins;          /* the first result of its epoch */
+    struct term_sender sender;
 };
 
 /* Of a result with frames [first, first + frames) of the stream's epoch `local`. */

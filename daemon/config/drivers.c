@@ -92,6 +92,7 @@ struct daemon_facts driver_facts(const struct build *build)
     return (struct daemon_facts){
         .runtime_directory = build->config->daemon.runtime_directory,
         .osc_address = value_of(raw_find(build->raw, SECTION_OSC, ""), KEY_OSC_ADDRESS)->text,
+        .lease_ns = value_of(raw_find(build->raw, SECTION_CLUSTER, ""), KEY_CLUSTER_LEASE)->integer,
         .debug = build->config->daemon.log_level == LOG_LEVEL_DEBUG,
     };
 }

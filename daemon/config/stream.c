@@ -259,7 +259,12 @@ static int build_source(struct build *build, struct config_stream *stream,
     if (status != 0 || driver->check == NULL)
         return status;
     const struct daemon_facts facts = driver_facts(build);
-    return driver->check(check, &facts, source);
+    status = driver->check(check, &facts, source);
+    if (status == 0 && driver->instead != NULL) {
+        stream->driver = driver->instead(source);
+        stream->live = stream->driver->live;
+    }
+    return status;
 }
 
 /* ---- blocks and times -------------------------------------------------------------------- */

@@ -33,16 +33,6 @@ int change_check_load(const struct process *process, const struct pipeline *chan
         100 * after, 100 * load_max);
 }
 
-int change_check_exact(const struct pipeline *pipeline, struct problem *problem)
-{
-    if (pipeline->upstream != NULL || !pipeline->source_ops->exact)
-        return 0;
-    return problem_set(problem, ERROR_UNSUPPORTED,
-                       "stream %s computes a partition, which another daemon must be able to go on "
-                       "with: its filters, gains and mutes are those of the configuration",
-                       pipeline->stream_config->name);
-}
-
 /* With `align` frame numbers include the delay, so another delay would number some frames twice. */
 int change_check_delay(const struct pipeline *pipeline, double delay_frames,
                        struct problem *problem)

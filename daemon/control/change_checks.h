@@ -15,9 +15,6 @@ struct plan;
 int change_check_load(const struct process *process, const struct pipeline *changed,
                       const struct plan *plan, struct problem *problem);
 
-/* ERROR_UNSUPPORTED on a stream whose results any other daemon must compute alike. */
-int change_check_exact(const struct pipeline *pipeline, struct problem *problem);
-
 /* ERROR_UNSUPPORTED for a filter of another delay on an aligned stream. */
 int change_check_delay(const struct pipeline *pipeline, double delay_frames,
                        struct problem *problem);

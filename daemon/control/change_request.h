@@ -16,6 +16,11 @@ enum change_kind { CHANGE_GAIN, CHANGE_MUTE, CHANGE_FILTER };
 
 struct change_request {
     enum change_kind kind;
+    enum {
+        RESUMES_NOT,
+        RESUMES_NOW,   /* nobody asks: the setting before that a log tells … */
+        RESUMES_LATER, /* … and its change, whose frame is known once the epoch begins */
+    } resumes;
     uint32_t output;    /* from 1; 0: all */
     float factor;       /* CHANGE_GAIN */
     bool muted;         /* CHANGE_MUTE */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/change_keeper.h"
 #include "control/commands_internal.h"
 
 static const struct {
@@ -179,11 +180,15 @@ static void set_frames(struct part *parts, size_t count, const json_t *frame)
     for (size_t i = 1; i < count; i++)
         several = several || parts[i].pipeline != parts[0].pipeline;
     for (size_t i = 0; i < count; i++) {
+        struct problem problem; /* changes_check tells it */
+        struct keeper_frames frames;
         const struct pipeline *pipeline = parts[i].pipeline;
+        (void)change_keeper_frames(pipeline, &frames, &problem);
         const double lead = lead_s * pipeline->stream_config->output_rate_hz;
         parts[i].change.at_given = frame != NULL || several;
-        parts[i].change.at_frame = frame != NULL ? (uint64_t)json_number_value(frame)
-                                                 : pipeline_next_output(pipeline) + (uint64_t)lead;
+        parts[i].change.at_frame = frame != NULL
+                                       ? (uint64_t)json_number_value(frame)
+                                       : change_keeper_next(pipeline, &frames) + (uint64_t)lead;
     }
 }
 

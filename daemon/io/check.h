@@ -23,6 +23,7 @@ struct sink_options;
 struct daemon_facts {
     const char *runtime_directory; /* NULL: none */
     const char *osc_address;       /* of the OSC server */
+    int64_t lease_ns;              /* of [cluster] */
     bool debug;                    /* the log shows everything */
 };
 

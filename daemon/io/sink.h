@@ -19,6 +19,7 @@
 #include "io/driver.h"
 #include "io/environment.h"
 #include "io/excitation.h"
+#include "io/keeper.h"
 #include "wire/format.h"
 #include "stream/result.h"
 
@@ -95,7 +96,8 @@ struct sink_options {
     void (*room_again)(void *context);
     /* Loop thread: called once when the sink can deliver nothing any more. May be NULL. */
     void (*ended)(void *context);
-    void *room_context;                   /* of both */
+    void *room_context; /* of both */
+    struct keeper_host keeper;
     const struct sink_identity *identity; /* of the sink in whose place this one is opened; NULL:
                                              none. Read by `open` alone */
 };
@@ -194,6 +196,8 @@ struct sink_ops {
      * NULL: it never does. */
     bool (*hand_over)(struct sink *sink, const char *partition, const char *worker, uint64_t *term,
                       struct problem *problem);
+    /* Of one that takes results for another daemon to go on with; NULL: it does not. */
+    const struct keeper_ops *keeper;
     /* Loop thread. Lines of its section with which it would begin as commands have set it; NULL: as
      * configured. NULL in the row: commands change nothing. */
     const char *(*saved)(const struct sink *sink);

@@ -100,8 +100,9 @@ struct source_host {
     /* Frames that are missing before the next put for a reason the source knows, see stream_lost.
      */
     void (*lost)(void *context, uint64_t frames, enum invalid_cause cause);
-    /* How long the source may read now before others of higher priority have their turn [ns], and
-     * that it has read for so long. Both NULL: any time. */
+    /* How long the source may read now before others of higher priority, or all where its sender is
+     * ahead of its rate, have their turn [ns], and that it has read for so long. Both NULL: any
+     * time. */
     int64_t (*may_read_ns)(void *context);
     void (*has_read)(void *context, int64_t ns);
     /* Number of the stream's epoch that the newest packet lies in. */
@@ -174,6 +175,9 @@ struct source_ops {
      * with them (reported). NULL: there is nothing to check. */
     int (*check)(const struct option_check *check, const struct daemon_facts *facts,
                  struct source_options *options);
+    /* The row that takes this one's place with these options, checked; it has the same options.
+     * NULL: none ever does. */
+    const struct source_ops *(*instead)(const struct source_options *options);
     /* Holds source number `self` against all other sections, after the same of all sinks. NULL:
      * any may stand beside it. */
     void (*check_all)(const struct driver_sections *all, uint32_t self);

@@ -14,4 +14,7 @@ extern const struct source_ops source_file;
 extern const struct source_ops source_generator, source_osc, source_portaudio, source_stdin;
 extern const struct source_ops source_tradb, source_nats;
 
+/* No row: takes the place of source_rtp where it has `standby`. */
+extern const struct source_ops source_standby;
+
 #endif

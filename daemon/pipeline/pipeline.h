@@ -110,6 +110,14 @@ struct pipeline_watch {
     uint64_t read;  /* … and had done so much */
 };
 
+/* Who changes streams, for the sinks that keep changes (io/keeper.h); starts zeroed: nobody. */
+struct pipeline_changer {
+    void *context;
+    void (*resume)(void *context, struct pipeline *pipeline, const struct setting_change *change,
+                   bool past);
+    void (*told)(void *context, struct pipeline *pipeline, enum keeper_news news);
+};
+
 /* Gains and mutes that control has set while the stream ran, and since when. */
 struct pipeline_gains {
     const struct result_gains *now; /* NULL: as configured since the start */
@@ -151,6 +159,7 @@ struct pipeline {
     /* LOOP: something of this pipeline closed or ended. */
     void (*changed)(void *context);
     void *context;
+    const struct pipeline_changer *changer; /* the registry's */
 
     /* worker thread in pipeline_prepare, then immutable */
     struct self_check *self_check; /* NULL: none */
@@ -177,7 +186,7 @@ struct pipeline {
     struct engine *_Atomic engine;       /* … with its engine */
 
     /* loop thread */
-    struct pipeline_gains gains;       /* control/changes.c sets them */
+    struct pipeline_gains gains;       /* control/change_exchange.c sets them */
     struct pipeline_filter filter;     /* likewise */
     char changed_by[EVENT_WHO_BYTES];  /* who asked for the last change; empty: nobody */
     int64_t held_since_ns;             /* realtime: reset-counters; 0: since the start */
@@ -247,6 +256,11 @@ int pipeline_start(struct pipeline *pipeline, struct problem *problem);
 /* LOOP. Of one that reads a stream which goes on: gets nothing more from it. Before pipeline_stop.
  */
 void pipeline_disconnect(struct pipeline *pipeline);
+
+/* The sink that keeps what changes of the stream (io/keeper.h); NULL: none. LOOP. */
+struct pipeline_sink *pipeline_keeper(const struct pipeline *pipeline);
+/* WORKER. What that one calls. */
+struct keeper_host pipeline_keeper_host(struct pipeline *pipeline);
 
 /* LOOP. What its source asks (source_host). */
 uint64_t pipeline_epoch(void *pipeline);

@@ -13,6 +13,7 @@
 
 struct pipelines {
     struct pipelines_options options;
+    struct pipeline_changer changer;
     _Atomic bool placing; /* a job is in `make`; one that was left behind there may come back */
     struct self_checks *checks; /* WORKER: NULL until a configuration asks for them */
     struct pipeline *list[PIPELINES_MAX];
@@ -29,6 +30,11 @@ int pipelines_open(const struct pipelines_options *options, struct pipelines **o
     pipelines->options = *options;
     *out = pipelines;
     return 0;
+}
+
+struct pipeline_changer *pipelines_changer(struct pipelines *pipelines)
+{
+    return &pipelines->changer;
 }
 
 void pipelines_close(struct pipelines *pipelines)
@@ -95,6 +101,7 @@ static int make(struct pipelines *pipelines, const struct config *config, uint32
         .checks = pipelines->checks,
         .changed = options->changed,
         .context = options->context,
+        .changer = &pipelines->changer,
     };
     pipeline->environment.loop = loops_at(options->loops, loop);
     if (upstream != NULL && stream->device == NULL) {

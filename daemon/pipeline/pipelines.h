@@ -48,6 +48,9 @@ int pipelines_open(const struct pipelines_options *options, struct pipelines **o
  * is fine. */
 void pipelines_close(struct pipelines *pipelines);
 
+/* Who changes the streams of all pipelines; LOOP, written once. */
+struct pipeline_changer *pipelines_changer(struct pipelines *pipelines);
+
 /* ---- one pipeline ------------------------------------------------------------------------ */
 
 /* WORKER. A pipeline for stream `index` of the configuration, which outlives it, with a device to

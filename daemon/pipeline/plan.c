@@ -176,7 +176,9 @@ void pipeline_source_plan(void *context, struct source_plan *plan)
     struct plan_pin pin;
     plan_pin_of(info, engine_device(pipeline->engine), &pin);
     plan->shape = (struct term_plan){
-        .history = pin.history, .hop = pin.hop, .decimate = pin.decimate > 0 ? pin.decimate : 1};
+        .history = stream_ring_now(pipeline->stream).history, /* of any plan that it may get */
+        .hop = pin.hop,
+        .decimate = pin.decimate > 0 ? pin.decimate : 1};
     snprintf(plan->pinned, sizeof plan->pinned,
              "variant=%s hop=%u fft=%u partitions=%u vector=%u items=%u decimate=%u+%u history=%u "
              "device=%s",

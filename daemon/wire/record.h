@@ -40,7 +40,7 @@ enum {
 #define RECORD_KIND_TABLE(X)                                                                       \
     X(TAKE, 1, "take", "its owner has taken the log over, and begins a term")                      \
     X(DATA, 2, "data", "samples")                                                                  \
-    X(CHANGE, 3, "change", "other filters, gains or mutes from frame `next` on")                   \
+    X(CHANGE, 3, "change", "other filters, gains or mutes from a frame on, at or behind `next`")   \
     X(BEAT, 4, "beat", "its owner is alive and has nothing else to append")                        \
     X(END, 5, "end", "the epoch has ended before frame `next`")                                    \
     X(RELEASE, 6, "release", "its owner gives the log up")
@@ -60,7 +60,7 @@ enum record_flags {
     RECORD_EPOCH_END = 4,   /* DATA: the last samples of their epoch */
     RECORD_ALIGNED = 8,     /* the delay has been applied to frame numbers and times */
     RECORD_PARTIAL = 16,    /* some frames were computed before their whole block had come */
-    RECORD_SENDER = 32,     /* ssrc, sequence and timestamp are given */
+    RECORD_SENDER = 32,     /* ssrc and timestamp are given */
     RECORD_FLAGS = 63,
 };
 
@@ -105,7 +105,8 @@ struct record {
     int64_t appended_ns;                 /* realtime: when its owner built it */
     uint32_t stage_100ns[RECORD_STAGES]; /* result.h's STAGE_TABLE */
 
-    /* The source's own numbering at frame `next`, with RECORD_SENDER. */
+    /* The sender's own numbering at frame `next`, with RECORD_SENDER; sequence: 0 where it is not
+     * known. */
     uint32_t ssrc, timestamp;
     uint16_t sequence;
 
@@ -116,7 +117,7 @@ struct record {
     struct record_span filters; /* digest of those in force; empty: as before */
     struct record_span config;  /* digest of the owner's configuration */
     struct record_span worker;  /* the owner's name */
-    struct record_span state;   /* what else a successor needs; CHANGE: the change */
+    struct record_span state;   /* the newest change of filters, gains or mutes, for a successor */
     uint32_t range_count;
     const struct record_range *ranges; /* writing; reading: NULL, see record_range_at */
     const uint8_t *range_bytes;        /* reading */

@@ -1,6 +1,7 @@
 """A gateway, workers and a real NATS server; and LOG held against RAW: each frame once, in order, with the
 samples that an undisturbed daemon computes."""
 import os
+import shutil
 import signal
 import struct
 import time
@@ -72,7 +73,7 @@ class Record:
         fields = struct.unpack_from(HEADER, data)
         self.capture_ns, self.appended_ns, self.sample_bytes = fields[18], fields[20], fields[22]
         self.type = ">f4" if fields[24] & 1 else "<f4"
-        self.chain_before, self.chain = fields[30], fields[31]
+        self.chain_before, self.chain, self.ssrc, self.timestamp = fields[30:34]
         self.frames = self.next - self.first if self.kind == "data" else 0
         self.ranges = [struct.unpack_from("<QQBB6x", data, HEADER_BYTES + 24 * i) for i in range(fields[-1])]
         size = self.frames * self.channels * self.sample_bytes
@@ -143,6 +144,20 @@ class Cluster(unittest.TestCase):
                 return None
             data = client.message(f"convolvd:{self.partition_name}:{kind}", state["last_seq"])
             return Record(state["last_seq"], data) if data else None  # no leader answers
+
+    def server_forgets(self, seconds):
+        """The one server comes back with what it had so long before; returns how far LOG had got meanwhile."""
+        store = f"{self.servers.folder}/s0"
+        self.servers[0].signal(signal.SIGTERM)
+        shutil.copytree(store, f"{store}.before")
+        self.servers[0].start()
+        self.wait_frames(0, more=seconds * RATE)
+        ahead = self.newest().next
+        self.servers[0].kill()
+        shutil.rmtree(store)
+        os.rename(f"{store}.before", store)
+        self.servers[0].start()
+        return ahead
 
     def wait_frames(self, frames, more=0, epoch=None):
         """Until LOG has got so far; returns the newest record."""

@@ -10,16 +10,14 @@ import subprocess
 import tempfile
 import time
 
+import convolvd
+
 SERVER = shutil.which("nats-server") or "/usr/sbin/nats-server"
 
 
 def free_ports(count):
-    """Ports that nobody has now; a server that finds one taken ends, and start says so."""
-    holders = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [holder.getsockname()[1] for holder in holders]
-    for holder in holders:
-        holder.close()
-    return ports
+    """Ports of TCP that nobody has now; a server that finds one taken ends, and start says so."""
+    return [convolvd.free_port(socket.SOCK_STREAM) for _ in range(count)]
 
 
 class Server:

@@ -6,7 +6,6 @@ dies, one that comes back with older state. lost = doubled = wrong = 0 in each.
 
 CONVOLVD_TEST_KILLS: how many workers are killed one after the other [5]."""
 import os
-import shutil
 import signal
 import threading
 import time
@@ -60,16 +59,7 @@ class Faults(cluster_world.Cluster):
     def test_a_server_comes_back_with_older_state(self):
         """Both logs go back by 3 s; the gateway writes RAW again, the owner LOG."""
         self.begin()
-        store = f"{self.servers.folder}/s0"
-        self.servers[0].signal(signal.SIGTERM)
-        shutil.copytree(store, f"{store}.before")
-        self.servers[0].start()
-        self.wait_frames(0, more=3 * RATE)
-        ahead = self.newest().next
-        self.servers[0].kill()
-        shutil.rmtree(store)
-        os.rename(f"{store}.before", store)
-        self.servers[0].start()
+        ahead = self.server_forgets(3)
         self.assertLess(self.newest().next, ahead)
         self.wait_frames(ahead + RATE)
         self.hold()
@@ -102,15 +92,7 @@ class Faults(cluster_world.Cluster):
         self.start("gateway", GATEWAY + "spool = 1 s\n")
         self.start("a", WORKER)
         self.wait_frames(RATE // 2)
-        store = f"{self.servers.folder}/s0"
-        self.servers[0].signal(signal.SIGTERM)
-        shutil.copytree(store, f"{store}.before")
-        self.servers[0].start()
-        self.wait_frames(0, more=4 * RATE)
-        self.servers[0].kill()
-        shutil.rmtree(store)
-        os.rename(f"{store}.before", store)
-        self.servers[0].start()
+        self.server_forgets(4)
         self.wait_frames(6 * RATE)
         self.hold()
         self.assertTrue([record for record in self.records("raw") if record.first != record.first_missing])

@@ -3,8 +3,10 @@
 # takes: 4 s CPU in 16 s
 """A gateway that is killed and started again, also after RAW has become too old for its window, and two for one
 partition: RAW goes on with an epoch of its own, no frame stands in it twice, and LOG has all that RAW has."""
+import os
 import time
 import unittest
+import unittest.mock
 
 import cluster_world
 from cluster_world import GATEWAY, RATE, TAPS, WORKER
@@ -96,6 +98,26 @@ class Gateways(cluster_world.Cluster):
         self.wait_frames(0, more=RATE)
         gateway.wait_said("from term 2 on")
         self.assertEqual({record.epoch for record in self.hold()}, {0})
+
+    def test_raw_is_gone_and_the_gateway_is_started_anew(self):
+        """LOG was kept: with a state directory the gateway goes on behind the epochs that it has had, and no frame is taken
+        for one that LOG has."""
+        state = os.path.join(self.folder.name, "state")
+        os.mkdir(state)
+        self.server()
+        self.start("a", WORKER)
+        with unittest.mock.patch.dict(os.environ, STATE_DIRECTORY=state):
+            gateway = self.start("gateway", GATEWAY + "storage = memory\n")
+            self.wait_frames(2 * RATE)
+            gateway.stop()
+            self.servers[0].kill()
+            self.servers[0].start()
+            self.start("gateway", GATEWAY + "storage = memory\n")
+        self.wait_epoch(1)
+        log = [record for record in self.records("log") if record.kind == "data"]
+        second = [record for record in log if record.epoch == 1]
+        self.assertEqual((second[0].first_missing, second[0].first), (0, 0))
+        self.assertEqual({record.epoch for record in log}, {0, 1})
 
     def test_a_second_gateway_waits(self):
         """… says so, and goes on when the first has gone, with an epoch of its own and nothing of before."""

@@ -52,12 +52,18 @@ static const char *sample_variant(int index)
     return index < 2 ? names[index] : NULL;
 }
 
+static bool sample_nodes(struct number_set *nodes)
+{
+    return number_set_parse("0-1,4", nodes);
+}
+
 const struct config_world sample_world = {
     .probe = sample_probe,
     .readable = sample_readable,
     .makeable = sample_makeable,
     .environment = sample_environment,
     .variant = sample_variant,
+    .nodes = sample_nodes,
 };
 
 int sample_load(const char *text, struct config **config, struct config_errors *errors)
@@ -193,6 +199,7 @@ static const struct {
     {SECTION_STREAM, "bits", NULL, {"format", "s16le"}},
     {SECTION_STREAM, "excitation period", NULL, {"excitation", "0 frames"}},
     {SECTION_STREAM, "sensitivity", NULL, {"full scale", "10 V"}},
+    {SECTION_STREAM, "hold", NULL, {"standby", "1"}},
     {SECTION_STREAM, "justify", NULL, {"bits", "12"}},
     {SECTION_STREAM, "justify", NULL, {"format", "s16le"}},
     {SECTION_FILTER, "low", "cutoff", {NULL, NULL}},
@@ -358,6 +365,7 @@ static const struct {
     {SECTION_OSC, "trust", "192.0.2.7"},
     {SECTION_OSC, "control", "none"},
     {SECTION_STREAM, "partition", "rig2"},
+    {SECTION_STREAM, "hold", "5 s"},
     {SECTION_SINK, "partition", "rig2"},
     {SECTION_SINK, "record", "input"},
     {SECTION_CLUSTER, "identity", "worker-1"},
@@ -523,7 +531,8 @@ static const char *kept_by(int type)
 /* Where the sample stream's results go: those of a partition to its log alone. */
 static const char *samples_sink(const struct schema_key *key, int type, const char *value)
 {
-    if (source_at(type) == NULL || strcmp(source_at(type)->name, "nats") != 0)
+    const bool held = value != NULL && strcmp(key->row.key, "hold") == 0; /* with standby */
+    if (source_at(type) == NULL || (!held && strcmp(source_at(type)->name, "nats") != 0))
         return "[sink samples]\ntype = recording\nstream = sample\npath = samples.wav";
     return value != NULL && strcmp(key->row.key, "partition") == 0 && strcmp(value, "rig2") == 0
                ? "[sink samples]\ntype = nats\nstream = sample\npartition = rig2"

@@ -8,6 +8,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "io/nats/carried.h"
 
 enum { TEXT_MOST = 600, TAG_NEWEST = 1 };
 
@@ -25,9 +26,10 @@ struct nats_appender {
 
     /* What the log ends with: as read, then as appended. Its spans are empty. */
     struct record last;
-    char newest_plan[TEXT_MOST], newest_filters[TEXT_MOST]; /* as read */
-    int64_t newest_ns;                                      /* realtime: when it was appended */
+    char newest_plan[TEXT_MOST]; /* as read */
+    int64_t newest_ns;           /* realtime: when it was appended */
     uint64_t newest_owner;
+    struct nats_carried carried;              /* by the records, as read, then as told */
     char plan[TEXT_MOST], filters[TEXT_MOST]; /* of every record */
     char newest_config[CONFIG_DIGEST];
     char release_to[WORKER_NAME]; /* of the next release; empty: any */
@@ -44,28 +46,6 @@ struct nats_appender {
 };
 
 /* ---- records ----------------------------------------------------------------------------- */
-
-static struct record_span text_span(const char *text)
-{
-    return (struct record_span){(const uint8_t *)text, (uint32_t)strlen(text)};
-}
-
-static void copy_span(char *to, size_t bytes, const struct record_span *span)
-{
-    const size_t count = span->count < bytes ? span->count : bytes - 1;
-    if (count > 0)
-        memcpy(to, span->bytes, count);
-    to[count] = '\0';
-}
-
-static void forget_spans(struct record *record)
-{
-    record->plan = record->filters = record->config = record->worker = record->state =
-        (struct record_span){0};
-    record->range_count = 0;
-    record->ranges = NULL;
-    record->range_bytes = record->samples = NULL;
-}
 
 /* How far the log is behind the signal, by both clocks. */
 static void note_lag(struct nats_appender *s, const struct record *record)
@@ -84,17 +64,18 @@ static bool send_record(struct nats_appender *s, const struct log_end *expect, u
     const struct cluster *cluster = s->options.cluster;
     record->term = s->o.term;
     record->owner = cluster->identity;
-    record->plan = text_span(s->plan);
-    record->filters = text_span(s->filters);
-    record->config = text_span(cluster->config);
-    record->worker = text_span(cluster->worker);
+    record->plan = nats_text_span(s->plan);
+    record->filters = nats_text_span(s->filters);
+    record->config = nats_text_span(cluster->config);
+    record->worker = nats_text_span(cluster->worker);
+    record->state = nats_carried_span(&s->carried, record->kind, s->release_to);
     record->appended_ns = clock_realtime_ns();
     record->chain_before = s->last.chain;
     record->chain = record_chain(record, record->frames);
     if (!nats_link_append(s->link, expect, token, record))
         return false;
     s->last = *record;
-    forget_spans(&s->last);
+    nats_forget_spans(&s->last);
     s->figures.appended++;
     note_lag(s, record);
     return true;
@@ -105,12 +86,14 @@ static void send_bare(struct nats_appender *s, const struct ownership_action *ac
                       enum record_kind kind)
 {
     struct record record = s->last;
+    const uint64_t frames = record.next - record.first;
     record.kind = kind;
+    record.timeline += frames;
+    if (record.capture_ns != 0 && record.rate_hz > 0)
+        record.capture_ns += clock_round_ns((double)frames * 1e9 / record.rate_hz);
     record.flags &= ~(uint32_t)(RECORD_EPOCH_START | RECORD_EPOCH_END | RECORD_PARTIAL);
     record.from = record.first = record.next;
     record.frames = 0;
-    if (kind == RECORD_RELEASE)
-        record.state = text_span(s->release_to);
     /* Without room it is as one that got lost: patience ends the term. */
     (void)send_record(s, &action->expect, action->token, &record);
 }
@@ -125,16 +108,18 @@ static void note_newest(struct nats_appender *s, const struct nats_event *event)
         s->last = *r;
         s->newest_ns = event->appended_ns;
         s->newest_owner = r->owner;
-        copy_span(s->newest_plan, sizeof s->newest_plan, &r->plan);
-        copy_span(s->newest_filters, sizeof s->newest_filters, &r->filters);
-        copy_span(s->newest_config, sizeof s->newest_config, &r->config);
-        copy_span(s->figures.owner, sizeof s->figures.owner, &r->worker);
+        if (!nats_carried_read(&s->carried, r))
+            log_error("%s: out of memory for what the log says of changes", s->options.name);
+        nats_copy_span(s->newest_plan, sizeof s->newest_plan, &r->plan);
+        nats_copy_span(s->newest_config, sizeof s->newest_config, &r->config);
+        nats_copy_span(s->figures.owner, sizeof s->figures.owner, &r->worker);
         if (r->kind == RECORD_RELEASE)
             s->figures.owner[0] = '\0';
-        forget_spans(&s->last);
+        nats_forget_spans(&s->last);
     } else {
         s->last = (struct record){.epoch = s->options.input ? event->sequence : 0};
-        s->newest_plan[0] = s->newest_filters[0] = s->newest_config[0] = '\0';
+        (void)nats_carried_set(&s->carried, NULL, 0);
+        s->newest_plan[0] = s->newest_config[0] = '\0';
         s->figures.owner[0] = '\0';
     }
 }
@@ -143,11 +128,11 @@ static void note_newest(struct nats_appender *s, const struct nats_event *event)
 static enum release_for given_to(const struct nats_appender *s, const struct record *release)
 {
     const char *own = s->options.cluster->worker;
-    const struct record_span *to = &release->state;
-    if (to->count == 0)
+    const struct record_span to = nats_carried_worker(release);
+    if (to.count == 0)
         return RELEASE_FOR_ANY;
-    return to->count == strlen(own) && memcmp(to->bytes, own, to->count) == 0 ? RELEASE_FOR_THIS
-                                                                              : RELEASE_FOR_ANOTHER;
+    return to.count == strlen(own) && memcmp(to.bytes, own, to.count) == 0 ? RELEASE_FOR_THIS
+                                                                           : RELEASE_FOR_ANOTHER;
 }
 
 static void take_read(struct nats_appender *s, int64_t now_ns, const struct nats_event *event)
@@ -312,8 +297,9 @@ static void resume(struct nats_appender *s)
     /* The log ends with the take now; it says of the frames what the record before it said. */
     struct record newest = s->last;
     newest.owner = s->newest_owner;
-    newest.plan = text_span(s->newest_plan);
-    newest.filters = text_span(s->newest_filters);
+    newest.plan = nats_text_span(s->newest_plan);
+    newest.config = nats_text_span(s->newest_config);
+    newest.state = nats_carried_span(&s->carried, RECORD_DATA, "");
     if (s->newest_ns == 0)
         newest.kind = 0;
     s->options.resume(s->options.context, &newest);
@@ -463,20 +449,47 @@ bool nats_appender_append(struct nats_appender *s, struct record *record)
 {
     struct log_end expect;
     uint64_t token;
-    if (nats_link_room(s->link) < 2 * (record_bytes(record) + 3 * (uint64_t)TEXT_MOST) ||
+    const uint64_t bytes = record_bytes(record) + s->carried.count + 3 * (uint64_t)TEXT_MOST;
+    if (nats_link_room(s->link) < 2 * bytes ||
         !ownership_append(&s->o, clock_monotonic_ns(), &expect, &token))
         return false;
     return send_record(s, &expect, token, record);
 }
 
-bool nats_appender_end(struct nats_appender *s)
+bool nats_appender_carry(struct nats_appender *s, const uint8_t *bytes, uint32_t count)
+{
+    return nats_carried_set(&s->carried, bytes, count);
+}
+
+static bool append_bare(struct nats_appender *s, enum record_kind kind)
 {
     struct ownership_action action = {0};
-    if (s->last.next == 0 ||
-        !ownership_append(&s->o, clock_monotonic_ns(), &action.expect, &action.token))
+    if (!ownership_append(&s->o, clock_monotonic_ns(), &action.expect, &action.token))
         return false;
-    send_bare(s, &action, RECORD_END);
+    send_bare(s, &action, kind);
     return true;
+}
+
+bool nats_appender_end(struct nats_appender *s)
+{
+    return s->last.next != 0 && append_bare(s, RECORD_END);
+}
+
+bool nats_appender_change(struct nats_appender *s, uint64_t raw_sequence, uint64_t *token)
+{
+    s->last.raw_sequence = raw_sequence;
+    *token = s->o.last_token + 1;
+    return append_bare(s, RECORD_CHANGE);
+}
+
+bool nats_appender_stored(const struct nats_appender *s, uint64_t token)
+{
+    return token < s->o.first_pending;
+}
+
+const struct record *nats_appender_last(const struct nats_appender *s)
+{
+    return &s->last;
 }
 
 void nats_appender_figures(const struct nats_appender *s, struct nats_appender_figures *figures)
@@ -541,6 +554,7 @@ static void on_timer_closed(uv_handle_t *handle)
     struct nats_appender *s = handle->data;
     void (*closed)(void *context) = s->closed;
     void *context = s->closed_context;
+    nats_carried_close(&s->carried);
     free(s);
     closed(context);
 }

@@ -74,9 +74,20 @@ bool nats_appender_waits(const struct nats_appender *appender);
 
 /* How many records can be appended now. */
 uint32_t nats_appender_room(const struct nats_appender *appender);
-/* Appends a record of DATA, CHANGE or END. The appender sets term, owner, worker, configuration,
- * chain, plan, filters and time. False: no room, or it does not own; nothing has happened. */
+/* Appends a record of DATA. The appender sets term, owner, worker, configuration,
+ * chain, plan, filters, state and time. False: no room, or it does not own; nothing has happened.
+ */
 bool nats_appender_append(struct nats_appender *appender, struct record *record);
+
+/* What every record carries from now on in `state`, copied; as read until then. False: out of
+ * memory. */
+bool nats_appender_carry(struct nats_appender *appender, const uint8_t *bytes, uint32_t count);
+/* Appends a record of CHANGE behind the newest frame. *token: for nats_appender_stored, in this
+ * term. `raw_sequence`: as in records of data. False: no room, or it does not own. */
+bool nats_appender_change(struct nats_appender *appender, uint64_t raw_sequence, uint64_t *token);
+bool nats_appender_stored(const struct nats_appender *appender, uint64_t token);
+/* What the log ends with once all that was appended is in: without what follows the header. */
+const struct record *nats_appender_last(const struct nats_appender *appender);
 
 /* As owner, when all that was appended is sent: no frame of the newest epoch follows. False: as
  * above, or the log is empty. */

@@ -28,6 +28,16 @@ struct nats_partition *nats_hub_sink(struct nats_hub *hub, const char *name)
     return enter(hub, name, false);
 }
 
+void nats_hub_source_leaves(struct nats_hub *hub, struct nats_partition *partition)
+{
+    partition->source = NULL;
+    term_end(&partition->term);
+    partition->running = false;
+    if (partition->sink != NULL)
+        partition->left(partition->sink);
+    nats_hub_leave(hub, partition);
+}
+
 void nats_hub_leave(struct nats_hub *hub, struct nats_partition *partition)
 {
     if (partition->source != NULL || partition->sink != NULL)
@@ -40,11 +50,14 @@ void nats_hub_leave(struct nats_hub *hub, struct nats_partition *partition)
         }
 }
 
-void nats_partition_begin(struct nats_partition *p, uint64_t epoch, uint64_t next,
-                          uint64_t raw_sequence)
+void nats_partition_begin(struct nats_partition *p, const struct record *newest)
 {
-    term_begin(&p->term, &p->plan.shape, epoch, next);
-    p->raw_sequence = raw_sequence;
+    term_begin(&p->term, &p->plan.shape, newest->epoch, newest->next);
+    p->newest = *newest;
+    p->newest.plan = p->newest.filters = p->newest.config = (struct record_span){0};
+    p->newest.worker = p->newest.state = (struct record_span){0};
+    p->newest.range_count = 0;
+    p->newest.range_bytes = p->newest.samples = NULL;
     p->running = true;
     if (p->source != NULL)
         p->begin(p->source);
@@ -56,4 +69,10 @@ void nats_partition_end(struct nats_partition *p)
     p->running = false;
     if (p->source != NULL)
         p->end(p->source);
+}
+
+void nats_partition_place(const struct nats_partition *p, uint64_t epoch, uint64_t start)
+{
+    if (p->sink != NULL)
+        p->place(p->sink, epoch, start);
 }

@@ -109,6 +109,32 @@ void nats_sink_check(const struct option_check *check, const struct daemon_facts
     check_spool(check, options);
 }
 
+void nats_partition_check_all(const struct driver_sections *all, uint32_t self)
+{
+    const struct source_section *source = &all->sources[self];
+    bool logged = false;
+    for (uint32_t i = 0; i < all->source_count; i++)
+        if (all->sources[i].facts.upstream != NULL && source->facts.name != NULL &&
+            strcmp(all->sources[i].facts.upstream, source->facts.name) == 0)
+            option_error(&all->sources[i].check, "source",
+                         "stream %s computes a partition: its results go to the log alone",
+                         source->facts.name);
+    for (uint32_t i = 0; i < all->sink_count; i++) {
+        const struct sink_section *sink = &all->sinks[i];
+        if (sink->stream != source)
+            continue;
+        logged = logged || sink->driver == &sink_nats;
+        if (sink->driver != NULL && sink->driver != &sink_nats)
+            option_error(&sink->check, "type",
+                         "stream %s computes a partition: its results go to a sink of type nats "
+                         "alone, and readers take them from there",
+                         source->facts.name);
+    }
+    if (!logged && !source->broken)
+        option_error(&source->check, "source",
+                     "nobody appends what it computes; add a sink of type nats");
+}
+
 /* Results of a partition come from its input; a gateway's from anything else. */
 void nats_sink_check_all(const struct driver_sections *all, uint32_t self)
 {
@@ -116,13 +142,14 @@ void nats_sink_check_all(const struct driver_sections *all, uint32_t self)
     const struct nats_sink_options *own = sink->options->own;
     if (sink->broken || sink->stream == NULL)
         return;
-    const bool worker = sink->stream->driver == &source_nats;
+    const bool reads = sink->stream->driver == &source_nats,
+               worker = reads || sink->stream->driver == &source_standby;
     if (!own->input && !worker)
         option_error(&sink->check, "record",
-                     "the results of a stream without `source = nats` belong to no partition; "
-                     "write record = input, or send them elsewhere");
-    const struct nats_source_options *source = worker ? sink->stream->options->own : NULL;
-    if (!own->input && worker && !sink->stream->broken &&
+                     "the results of a stream without `source = nats` or `standby` belong to no "
+                     "partition; write record = input, or send them elsewhere");
+    const struct nats_source_options *source = reads ? sink->stream->options->own : NULL;
+    if (!own->input && reads && !sink->stream->broken &&
         strcmp(source->partition, own->partition) != 0)
         option_error(&sink->check, "partition",
                      "the stream reads partition %s; its results belong to the same one",

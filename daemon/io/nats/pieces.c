@@ -101,3 +101,54 @@ uint64_t pieces_clear(struct pieces *p)
     p->frames_unsent = 0;
     return frames;
 }
+
+void piece_renumber(struct piece *piece, uint64_t from, uint64_t epoch)
+{
+    struct record *r = &piece->record;
+    r->epoch = epoch;
+    r->from -= from;
+    r->first -= from;
+    r->next -= from;
+    r->input_next -= from;
+    for (uint32_t i = 0; i < r->range_count; i++) {
+        piece->ranges[i].from -= from;
+        piece->ranges[i].until -= from;
+    }
+}
+
+uint64_t pieces_go_back(struct pieces *p, const struct record *newest, uint64_t *lost)
+{
+    uint64_t at = p->unsent, frames = 0;
+    *lost = 0;
+    while (at > p->oldest) {
+        const struct record *r = &piece_at(p, at - 1)->record;
+        if (r->epoch < newest->epoch || (r->epoch == newest->epoch && r->next <= newest->next))
+            break;
+        at--;
+        frames += r->frames;
+    }
+    p->unsent = at;
+    p->frames_unsent += frames;
+    if (at == p->next)
+        return frames;
+    struct piece *piece = piece_at(p, at);
+    struct record *r = &piece->record;
+    if (newest->kind == 0 || r->epoch != newest->epoch || r->from <= newest->next)
+        return frames;
+    *lost = r->from - newest->next; /* beyond the spool: a gap, declared */
+    if (r->range_count < PIECE_RANGES) {
+        piece->ranges[r->range_count++] =
+            (struct record_range){newest->next, r->from, INVALID_OVERLOAD, true};
+        r->ranges = piece->ranges;
+    }
+    r->from = newest->next;
+    return frames;
+}
+
+void piece_tell_sender(struct piece *piece, const struct term_sender *sender, uint32_t decimate)
+{
+    struct record *r = &piece->record;
+    r->flags |= RECORD_SENDER;
+    r->ssrc = sender->ssrc;
+    r->timestamp = sender->timestamp + (uint32_t)(r->next * decimate);
+}

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cluster/term.h"
 #include "stream/result.h"
 #include "wire/record.h"
 
@@ -56,6 +57,17 @@ uint64_t pieces_free(const struct pieces *p);
  * numbers them. False: too many ranges; nothing is added. */
 bool pieces_add(struct pieces *p, struct piece *piece, const uint8_t *samples, uint32_t frames,
                 const struct invalid_range *ranges, uint32_t range_count, int64_t shift);
+
+/* The log ends with `newest`, or is gone (kind 0): what follows waits again; returns how many
+ * frames that are. *lost: frames before them that are there no more; the first record declares
+ * them. */
+uint64_t pieces_go_back(struct pieces *p, const struct record *newest, uint64_t *lost);
+
+/* Frames before `from` of a piece's epoch are not of the log: `from` becomes frame 0 of `epoch`. */
+void piece_renumber(struct piece *piece, uint64_t from, uint64_t epoch);
+
+/* How the sender numbers the record's frame `next`. */
+void piece_tell_sender(struct piece *piece, const struct term_sender *sender, uint32_t decimate);
 
 /* All that wait or were appended are forgotten; returns how many frames waited. */
 uint64_t pieces_clear(struct pieces *p);

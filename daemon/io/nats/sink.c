@@ -20,6 +20,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "io/nats/hub.h"
+#include "io/nats/keeper.h"
 #include "io/nats/pieces.h"
 #include "io/nats/appender.h"
 #include "io/nats/options.h"
@@ -39,11 +40,11 @@ struct sink {
     /* loop thread */
     struct nats_partition *partition; /* results: shared with the source */
     struct pieces pieces;
+    struct nats_keeper keeper; /* results */
     bool started, owns, other_plan;
     bool room_wanted;      /* somebody was told of less than a block */
     uint64_t block_frames; /* at least 1 */
-    bool resumed; /* owned the log before: its newest records may be this sink's, not only this
-                     process's */
+    bool resumed;          /* owned the log before: its newest records may be this sink's */
     /* input: what the stream's epochs and frames are in RAW */
     bool numbered;        /* the first term of this run has said it */
     uint64_t local_epoch; /* of the stream: frame `local_from` of it is frame 0 of raw_epoch */
@@ -60,6 +61,8 @@ struct sink {
 static void drain(struct sink *s)
 {
     while (s->owns && s->pieces.unsent < s->pieces.next && nats_appender_room(s->appender) > 0) {
+        if (!nats_keeper_before(&s->keeper, s->pieces.unsent))
+            break;
         struct piece *piece = piece_at(&s->pieces, s->pieces.unsent);
         struct record record = piece->record;
         if (!nats_appender_append(s->appender, &record))
@@ -72,6 +75,8 @@ static void drain(struct sink *s)
         s->ledger.packets++;
         s->ledger.bytes += (uint64_t)record.frames * s->frame_bytes;
     }
+    if (s->owns)
+        (void)nats_keeper_before(&s->keeper, s->pieces.unsent);
     if (s->room_wanted && pieces_free(&s->pieces) >= s->block_frames) {
         s->room_wanted = false;
         if (s->options.room_again != NULL)
@@ -79,14 +84,10 @@ static void drain(struct sink *s)
     }
 }
 
-static void drop(struct sink *s, enum drop why, uint64_t frames)
-{
-    s->ledger.dropped[why] += frames;
-}
-
 /* Where a run of frames of a result lies in the log. */
 struct target {
     uint64_t epoch, from, first, timeline, input_next, raw_sequence;
+    struct term_sender sender;
     bool begins;
 };
 
@@ -158,6 +159,8 @@ static uint32_t add(struct sink *s, const struct result *result, uint32_t skip,
         target.begins = false;
         piece->record.input_next = target.input_next != 0 ? target.input_next : target.first;
         piece->record.raw_sequence = target.raw_sequence;
+        if (target.sender.known) /* the sender's own number of the record's frame `next` */
+            piece_tell_sender(piece, &target.sender, s->partition->plan.shape.decimate);
         if (s->other_plan && piece->record.range_count < PIECE_RANGES) {
             piece->ranges[piece->record.range_count++] = (struct record_range){
                 piece->record.first, piece->record.first + 1, INVALID_DEVICE, false};
@@ -191,6 +194,7 @@ static void put_results(struct sink *s, const struct result *result)
                             .first = cut.first,
                             .timeline = cut.timeline,
                             .input_next = cut.input_next,
+                            .sender = cut.sender,
                             .begins = cut.begins};
     term_take(&p->term, &cut);
     target.raw_sequence = term_sequence(&p->term);
@@ -198,29 +202,16 @@ static void put_results(struct sink *s, const struct result *result)
     if (taken < result->frames - whole.skip) { /* the next result says that these are missing */
         cut.next = whole.first + taken;
         term_take(&p->term, &cut);
-        drop(s, DROP_QUEUE, result->frames - whole.skip - taken);
+        s->ledger.dropped[DROP_QUEUE] += result->frames - whole.skip - taken;
     }
 }
 
-/* What a plan's results depend on: a successor with another one says so, once. */
-static void compare_plans(struct sink *s, const struct record *newest)
+static void begin_term(struct sink *s)
 {
-    const struct source_plan *plan = &s->partition->plan;
-    const size_t length = strlen(plan->pinned);
-    s->other_plan =
-        newest->kind != 0 && newest->next > 0 &&
-        (newest->plan.count != length || memcmp(newest->plan.bytes, plan->pinned, length) != 0);
-    if (s->other_plan)
-        log_warning("sink %s: the results so far were computed by another plan (%.*s), these are "
-                    "by %s: they agree within the error bound, not to the bit",
-                    s->options.name, (int)newest->plan.count, (const char *)newest->plan.bytes,
-                    plan->pinned);
-}
-
-static void resume_results(struct sink *s, const struct record *newest)
-{
-    compare_plans(s, newest);
-    nats_partition_begin(s->partition, newest->epoch, newest->next, newest->raw_sequence);
+    s->other_plan = nats_keeper_begin(&s->keeper);
+    s->owns = s->resumed = true;
+    nats_appender_ready(s->appender);
+    drain(s);
 }
 
 /* ---- input ------------------------------------------------------------------------------- */
@@ -231,9 +222,8 @@ static bool begins_epoch(const struct sink *s, const struct result *result, bool
 {
     const double most = (double)s->options.stream.input_max_gap_ns * 1e-9 * s->rate_hz;
     const uint64_t known = s->local_from + (begun ? s->sent_next : 0);
-    if (!s->numbered || result->epoch != s->local_epoch)
-        return true;
-    return most > 0 && (double)result->first_frame - (double)known > most;
+    return !s->numbered || result->epoch != s->local_epoch ||
+           (most > 0 && (double)result->first_frame - (double)known > most);
 }
 
 /* Forgets what waits; returns how many frames that were. */
@@ -257,6 +247,8 @@ static void put_input(struct sink *s, const struct result *result)
     const bool begun = s->sent_epoch == s->raw_epoch; /* a piece of it was taken */
     if (begins_epoch(s, result, begun)) {
         s->raw_epoch += s->numbered && (begun || result->epoch != s->local_epoch);
+        if (!s->numbered && s->raw_epoch < result->epoch)
+            s->raw_epoch = result->epoch; /* a RAW that is gone may have had those before */
         s->numbered = true;
         s->local_epoch = result->epoch;
         s->local_from = result->first_frame;
@@ -264,9 +256,8 @@ static void put_input(struct sink *s, const struct result *result)
     }
     const uint64_t first = result->first_frame - s->local_from;
     const bool begins = s->sent_epoch != s->raw_epoch || first == 0;
-    const uint64_t known = begins ? 0 : s->sent_next;
     const struct target target = {.epoch = s->raw_epoch,
-                                  .from = known,
+                                  .from = begins ? 0 : s->sent_next,
                                   .first = first,
                                   .timeline = result->timeline_frame,
                                   .begins = begins};
@@ -276,55 +267,20 @@ static void put_input(struct sink *s, const struct result *result)
         s->sent_epoch = s->raw_epoch;
         s->sent_next = first + taken;
     }
-    drop(s, DROP_QUEUE, result->frames - taken);
+    s->ledger.dropped[DROP_QUEUE] += result->frames - taken;
 }
 
 /* The newest record is of this sink: what follows it in the spool is appended again; all of it
  * where the log is empty (kind 0). */
 static void go_back(struct sink *s, const struct record *newest)
 {
-    struct pieces *p = &s->pieces;
-    uint64_t at = p->unsent;
-    while (at > p->oldest) {
-        const struct record *r = &piece_at(p, at - 1)->record;
-        if (r->epoch < newest->epoch || (r->epoch == newest->epoch && r->next <= newest->next))
-            break;
-        at--;
-        p->frames_unsent += r->frames;
-        s->ledger.pending += r->frames;
-        s->ledger.delivered -= r->frames;
-    }
-    p->unsent = at;
-    if (at == p->next)
-        return;
-    struct record *r = &piece_at(p, at)->record;
-    if (newest->kind == 0 || r->epoch != newest->epoch || r->from <= newest->next)
-        return;
-    /* Beyond the spool: a gap, declared. */
-    log_warning("sink %s: RAW went back by more than the spool holds: %llu frames are lost",
-                s->options.name, (unsigned long long)(r->from - newest->next));
-    struct piece *piece = piece_at(p, at);
-    if (r->range_count < PIECE_RANGES) {
-        piece->ranges[r->range_count++] =
-            (struct record_range){newest->next, r->from, INVALID_OVERLOAD, true};
-        r->ranges = piece->ranges;
-    }
-    r->from = newest->next;
-}
-
-/* Frames before `from` of a piece's epoch are not of the log: `from` becomes frame 0. */
-static void renumber(struct piece *piece, uint64_t from, uint64_t epoch)
-{
-    struct record *r = &piece->record;
-    r->epoch = epoch;
-    r->from -= from;
-    r->first -= from;
-    r->next -= from;
-    r->input_next -= from;
-    for (uint32_t i = 0; i < r->range_count; i++) {
-        piece->ranges[i].from -= from;
-        piece->ranges[i].until -= from;
-    }
+    uint64_t lost;
+    const uint64_t frames = pieces_go_back(&s->pieces, newest, &lost);
+    s->ledger.pending += frames;
+    s->ledger.delivered -= frames;
+    if (lost > 0)
+        log_warning("sink %s: RAW went back by more than the spool holds: %llu frames are lost",
+                    s->options.name, (unsigned long long)lost);
 }
 
 /* The log ends with a record of another gateway, an earlier run or the sink that a reload has
@@ -332,22 +288,24 @@ static void renumber(struct piece *piece, uint64_t from, uint64_t epoch)
 static void begin_anew(struct sink *s, const struct record *newest)
 {
     struct pieces *p = &s->pieces;
-    const uint64_t base = newest->kind != 0 ? newest->epoch + 1 : newest->epoch;
+    uint64_t base = newest->kind != 0 ? newest->epoch + 1 : newest->epoch;
     p->oldest = p->unsent; /* what is older is of another numbering */
     if (p->unsent == p->next) {
+        s->numbered = s->numbered || newest->kind != 0;
         s->raw_epoch = base - s->numbered;
         s->local_epoch = UINT64_MAX; /* the next result begins it */
         return;
     }
     const struct record first = piece_at(p, p->unsent)->record;
+    base = newest->kind == 0 && base < first.epoch ? first.epoch : base;
     if (s->raw_epoch == first.epoch) {
         s->local_from += first.from;
         s->sent_next -= first.from;
     }
     for (uint64_t at = p->unsent; at < p->next; at++) {
         struct piece *piece = piece_at(p, at);
-        renumber(piece, piece->record.epoch == first.epoch ? first.from : 0,
-                 piece->record.epoch - first.epoch + base);
+        piece_renumber(piece, piece->record.epoch == first.epoch ? first.from : 0,
+                       piece->record.epoch - first.epoch + base);
     }
     piece_at(p, p->unsent)->record.flags |= RECORD_EPOCH_START;
     s->raw_epoch += base - first.epoch;
@@ -359,9 +317,12 @@ static void begin_anew(struct sink *s, const struct record *newest)
 static void on_resume(void *context, const struct record *newest)
 {
     struct sink *s = context;
-    if (!s->options.raw)
-        resume_results(s, newest);
-    else if (s->resumed && newest->kind == 0) /* gone: what follows keeps its numbers */
+    if (!s->options.raw) {
+        if (nats_keeper_resume(&s->keeper, newest))
+            begin_term(s);
+        return;
+    }
+    if (s->resumed && newest->kind == 0) /* gone: what follows keeps its numbers */
         go_back(s, &(struct record){0});
     else if (s->resumed && newest->owner == s->cluster->identity)
         go_back(s, newest);
@@ -379,6 +340,7 @@ static void on_stop(void *context)
     if (s->options.raw)
         return; /* the spool keeps them */
     nats_partition_end(s->partition);
+    nats_keeper_stop(&s->keeper);
     s->repeated += forget(s); /* the next owner computes them */
     if (s->options.room_again != NULL)
         s->options.room_again(s->options.room_context);
@@ -386,7 +348,15 @@ static void on_stop(void *context)
 
 static void on_room(void *context)
 {
-    drain(context);
+    struct sink *s = context;
+    drain(s);
+    if (s->owns)
+        nats_keeper_look(&s->keeper);
+}
+
+static void on_place(void *context, uint64_t epoch, uint64_t start)
+{
+    nats_keeper_place(&((struct sink *)context)->keeper, epoch, start);
 }
 
 static void on_planned(void *context)
@@ -476,6 +446,9 @@ static void nats_start(struct sink *s)
     s->partition->sink = s;
     s->partition->planned = on_planned;
     s->partition->left = on_left;
+    s->partition->place = on_place;
+    s->partition->appender = s->appender;
+    nats_keeper_open(&s->keeper, &s->options, s->cluster, s->appender, s->partition);
     if (s->partition->source != NULL)
         on_planned(s);
 }
@@ -510,7 +483,7 @@ static void on_appender_closed(void *context)
     s->appender = NULL;
     const uint64_t frames = pieces_clear(&s->pieces);
     s->ledger.pending -= frames;
-    drop(s, DROP_STOPPED, frames);
+    s->ledger.dropped[DROP_STOPPED] += frames;
     if (s->partition != NULL) {
         s->partition->sink = NULL;
         nats_hub_leave(s->hub, s->partition);
@@ -518,6 +491,7 @@ static void on_appender_closed(void *context)
     }
     s->closed(s->closed_context); /* it still reads the ledger */
     pieces_close(&s->pieces);
+    nats_keeper_close(&s->keeper);
     free(s);
 }
 
@@ -554,6 +528,29 @@ static bool nats_hand_over(struct sink *s, const char *partition, const char *wo
     return true;
 }
 
+static bool keeper_owns(struct sink *s, uint64_t epoch, struct keeper_frames *frames,
+                        struct problem *problem)
+{
+    return nats_keeper_owns(&s->keeper, s->owns, epoch, frames, problem);
+}
+
+static bool keeper_settled(const struct sink *s)
+{
+    return nats_keeper_settled(&s->keeper);
+}
+
+static void keeper_keep(struct sink *s, const struct setting_change *change)
+{
+    nats_keeper_keep(&s->keeper, &s->pieces, change);
+    drain(s);
+}
+
+static void keeper_resumed(struct sink *s, bool done)
+{
+    if (nats_keeper_resumed(&s->keeper, done))
+        begin_term(s);
+}
+
 static void nats_ledger(const struct sink *s, struct sink_ledger *ledger)
 {
     *ledger = s->ledger;
@@ -571,6 +568,8 @@ static void nats_status(const struct sink *s, void *status)
 }
 
 /* ---- the row ------------------------------------------------------------------------------ */
+
+static const struct keeper_ops keeper = {keeper_owns, keeper_settled, keeper_keep, keeper_resumed};
 
 const struct sink_ops sink_nats = {
     .name = "nats",
@@ -594,6 +593,7 @@ const struct sink_ops sink_nats = {
     .close = nats_close,
     .ledger = nats_ledger,
     .hand_over = nats_hand_over,
+    .keeper = &keeper,
     .status = &nats_partition_status,
     .read_status = nats_status,
     .drains = true,

@@ -146,7 +146,11 @@ static bool put_some(struct source *s)
     packet.invalid_count = ranges_of(s, r, s->position, s->position + frames);
     if (s->position + frames == r->next && (r->flags & RECORD_EPOCH_END))
         packet.flags |= PACKET_LAST;
+    if (s->begins)
+        nats_partition_place(s->partition, s->epoch, s->start);
     const enum verdict verdict = s->host.put(s->host.context, &packet);
+    if (s->begins && verdict == VERDICT_OUT_OF_WINDOW)
+        return false; /* no room to begin an epoch, behind what is left of the one before */
     if (s->begins)
         term_epoch(&s->partition->term,
                    &(struct term_epoch){.local = s->host.epoch(s->host.context),
@@ -293,7 +297,7 @@ static void begin(void *context)
     drop_held(s);
     s->reading = true;
     s->follow_at_ns = INT64_MAX;
-    const uint64_t from = s->partition->raw_sequence;
+    const uint64_t from = s->partition->newest.raw_sequence;
     nats_link_follow(s->link, from > 0 ? from : 1);
     set_timer(s);
 }
@@ -305,6 +309,12 @@ static void end(void *context)
     s->reading = false;
     s->follow_at_ns = INT64_MAX;
     nats_link_follow(s->link, 0);
+}
+
+static void replan(void *context)
+{
+    struct source *s = context;
+    s->host.plan(s->host.context, &s->partition->plan);
 }
 
 /* ---- the source's operations ------------------------------------------------------------- */
@@ -362,6 +372,7 @@ static int nats_start(struct source *s, struct problem *problem)
     s->host.plan(s->host.context, &p->plan);
     p->begin = begin;
     p->end = end;
+    p->replan = replan;
     p->source = s;
     nats_link_start(s->link);
     if (p->sink != NULL)
@@ -378,13 +389,7 @@ static void nats_stop(struct source *s)
     struct nats_partition *p = s->partition;
     s->partition = NULL;
     s->started = false;
-    p->source = NULL;
-    /* What the stream makes of its end is nobody's: the next owner computes it from true input. */
-    term_end(&p->term);
-    p->running = false;
-    if (p->sink != NULL)
-        p->left(p->sink);
-    nats_hub_leave(s->hub, p);
+    nats_hub_source_leaves(s->hub, p);
 }
 
 static void destroy(struct source *s)
@@ -457,34 +462,6 @@ static int check(const struct option_check *check, const struct daemon_facts *fa
     return 0;
 }
 
-/* What a partition's daemon computes goes to its log alone: whoever else would take it, from a
- * port of this stream, would see what the next owner computes again. */
-static void check_all(const struct driver_sections *all, uint32_t self)
-{
-    const struct source_section *source = &all->sources[self];
-    bool logged = false;
-    for (uint32_t i = 0; i < all->source_count; i++)
-        if (all->sources[i].facts.upstream != NULL && source->facts.name != NULL &&
-            strcmp(all->sources[i].facts.upstream, source->facts.name) == 0)
-            option_error(&all->sources[i].check, "source",
-                         "stream %s computes a partition: its results go to the log alone",
-                         source->facts.name);
-    for (uint32_t i = 0; i < all->sink_count; i++) {
-        const struct sink_section *sink = &all->sinks[i];
-        if (sink->stream != source)
-            continue;
-        logged = logged || sink->driver == &sink_nats;
-        if (sink->driver != NULL && sink->driver != &sink_nats)
-            option_error(&sink->check, "type",
-                         "stream %s computes a partition: its results go to a sink of type nats "
-                         "alone, and readers take them from there",
-                         source->facts.name);
-    }
-    if (!logged && !source->broken)
-        option_error(&source->check, "source",
-                     "nobody appends what it computes; add a sink of type nats");
-}
-
 static const char *describe(const struct source_options *options, char *text, size_t bytes)
 {
     const struct nats_source_options *own = options->own;
@@ -507,7 +484,7 @@ const struct source_ops source_nats = {
     .option_count = sizeof rows / sizeof rows[0],
     .options_bytes = sizeof(struct nats_source_options),
     .check = check,
-    .check_all = check_all,
+    .check_all = nats_partition_check_all,
     .describe = describe,
     .open = nats_open,
     .start = nats_start,

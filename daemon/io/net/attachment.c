@@ -21,7 +21,7 @@ struct job {
     bool busy;
     int fd; /* in: a duplicate of the socket, or -1: open one. Out: the socket opened, or -1 */
     unsigned index; /* in: of the interface joined before; out: of the one that is there, 0: none */
-    bool group;
+    bool group, leaves;
     uint64_t granted_bytes;
     int error;
     struct problem problem;
@@ -33,6 +33,7 @@ struct attachment {
     int fd;         /* the source's; -1: none yet, or not any more */
     unsigned index; /* of the interface; 0: none is watched */
     bool started, stopped, timer_gone;
+    bool away; /* is to be out of the group */
     uv_loop_t *loop;
     uv_timer_t timer;
     struct job job;
@@ -44,7 +45,7 @@ struct attachment {
 
 const char *attachment_state_name(enum attachment_state state)
 {
-    static const char *const names[] = {"waiting", "up", "down", "gone"};
+    static const char *const names[] = {"waiting", "up", "down", "gone", "away"};
     return names[state];
 }
 
@@ -135,9 +136,20 @@ static void join_again(struct attachment *a, struct job *job)
     job->fd = -1;
 }
 
+static void leave(struct attachment *a, struct job *job)
+{
+    job->error = socket_leave(job->fd, &a->options.socket, job->index, &job->problem);
+    close(job->fd);
+    job->fd = -1;
+}
+
 static void work(uv_work_t *request)
 {
     struct attachment *a = request->data;
+    if (a->job.leaves) {
+        leave(a, &a->job);
+        return;
+    }
     if (a->job.fd < 0)
         open_late(a, &a->job);
     else
@@ -168,18 +180,22 @@ static void finish_join(struct attachment *a)
     struct job *job = &a->job;
     if (job->error != 0)
         return; /* still gone: the next check tries again */
+    const bool away = a->figures.state == ATTACHMENT_AWAY;
     double gone_s = seconds_in_state(a);
     attach(a, job->index, job->group);
     if (job->group)
         handover_joined(a->options.socket.handover, a->fd,
                         a->options.socket.interface != NULL ? job->index : 0);
-    a->figures.joins += job->group;
-    event_raise_limited(&a->back_limit, LOG_INTERVAL_S * NS_PER_SECOND,
-                        &(struct event_subject){.kind = EVENT_NETWORK,
-                                                .severity = LOG_LEVEL_NOTICE,
-                                                .stream = a->options.socket.stream},
-                        "interface %s is back after %.1f s%s", a->figures.interface, gone_s,
-                        job->group ? ": joined the group again" : "");
+    a->figures.joins += job->group && !away;
+    if (away)
+        log_info("stream %s: is in the group again after %.1f s", a->options.socket.stream, gone_s);
+    else
+        event_raise_limited(&a->back_limit, LOG_INTERVAL_S * NS_PER_SECOND,
+                            &(struct event_subject){.kind = EVENT_NETWORK,
+                                                    .severity = LOG_LEVEL_NOTICE,
+                                                    .stream = a->options.socket.stream},
+                            "interface %s is back after %.1f s%s", a->figures.interface, gone_s,
+                            job->group ? ": joined the group again" : "");
     if (a->options.attached != NULL)
         a->options.attached(a->options.context, -1, 0);
 }
@@ -205,7 +221,10 @@ static void on_worked(uv_work_t *request, int status)
             finish_close(a);
         return;
     }
-    if (opening)
+    if (a->job.leaves) {
+        if (a->job.error == 0)
+            enter(a, ATTACHMENT_AWAY);
+    } else if (opening)
         finish_open(a);
     else
         finish_join(a);
@@ -217,6 +236,7 @@ static void queue(struct attachment *a)
     if (a->fd >= 0 && (a->job.fd = fcntl(a->fd, F_DUPFD_CLOEXEC, 3)) < 0)
         return; /* no descriptor left: the next check tries again */
     a->job.index = a->index;
+    a->job.leaves = a->fd >= 0 && a->away;
     a->job.busy = true;
     a->job.work.data = a;
     uv_queue_work(a->loop, &a->job.work, work, on_worked);
@@ -247,6 +267,12 @@ static void check(uv_timer_t *timer)
         return;
     }
     if (a->index == 0)
+        return;
+    if (a->figures.group && a->away != (a->figures.state == ATTACHMENT_AWAY)) {
+        queue(a);
+        return;
+    }
+    if (a->away)
         return;
     bool link = false;
     unsigned index = look_up(a, &link);
@@ -281,6 +307,11 @@ void attachment_start(struct attachment *a, uv_loop_t *loop)
     a->timer.data = a;
     if (a->fd < 0 || a->index != 0)
         uv_timer_start(&a->timer, check, CHECK_MS, CHECK_MS);
+}
+
+void attachment_listen(struct attachment *a, bool listens)
+{
+    a->away = !listens;
 }
 
 void attachment_stop(struct attachment *a)

@@ -12,6 +12,8 @@
  * the kernel or a name server runs on a worker. What has no interface of its own ("*:5004") is not
  * watched.
  *
+ * Whoever needs no packets for a while has it leave the group, so that the switch sends none.
+ *
  * open runs on a worker, everything else on the loop thread.
  */
 #ifndef CONVOLVD_IO_NET_ATTACHMENT_H
@@ -40,6 +42,7 @@ enum attachment_state {
     ATTACHMENT_UP,
     ATTACHMENT_DOWN, /* the interface has no link */
     ATTACHMENT_GONE, /* there is no such interface any more */
+    ATTACHMENT_AWAY, /* it has left the group, as it was told */
 };
 
 struct attachment_figures {
@@ -58,6 +61,9 @@ struct attachment;
 int attachment_open(const struct attachment_options *options, struct attachment **out, int *fd,
                     uint64_t *granted_bytes, struct problem *problem);
 void attachment_start(struct attachment *attachment, uv_loop_t *loop);
+/* Whether the socket is in its multicast group; it is from the start on. Takes effect half a second
+ * later, and has none without a group. */
+void attachment_listen(struct attachment *attachment, bool listens);
 /* Neither uses the socket nor calls `attached` after this returns. */
 void attachment_stop(struct attachment *attachment);
 /* Frees it; `closed` is called once, from the loop when it was ever started. */

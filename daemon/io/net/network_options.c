@@ -87,8 +87,7 @@ bool network_reaches(const char *to, const char *bound)
     return first.port == second.port && y.any && is_own(&x, &first);
 }
 
-/* Whether a numeric address is a multicast group. */
-static bool is_group(const char *text)
+bool network_is_group(const char *text)
 {
     const struct option_address address = option_address(text);
     struct endpoint endpoint = endpoint_of(&address);
@@ -99,7 +98,7 @@ static bool is_group(const char *text)
 void network_check_group(const struct option_check *check, const char *address,
                          const char *interface, const char *does)
 {
-    if (interface == NULL && is_group(address))
+    if (interface == NULL && network_is_group(address))
         option_warning(check, "address",
                        "`address = %s` is a multicast group, and no `interface` is written: the "
                        "kernel %s it by the interface of its default route, which need not be the "
@@ -194,7 +193,7 @@ void network_check(const struct option_check *check, const struct source_options
 
 const struct network_options *network_options_of(const struct source_section *section)
 {
-    return section->driver != NULL && section->driver->check_all == network_check_all
+    return section->driver != NULL && section->driver->describe == network_describe
                ? section->options->own
                : NULL;
 }

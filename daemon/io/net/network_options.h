@@ -17,7 +17,15 @@ struct network_options {
     uint32_t work_per_wake;    /* datagrams, 0: 256 */
     enum receive_path receive; /* RECVMMSG for headerless ones */
     bool sequence_big_endian;  /* UDP with 64-bit sequence numbers */
+    /* RTP to several workers of a partition, see io/nats. */
+    uint32_t standby;      /* how many stand by; 0: the stream is no partition's */
+    int64_t hold_ns;       /* how much of the input a standby holds */
+    const char *partition; /* the sink's, set by the check across sections */
 };
+
+/* Of source rtp, and of what takes its place. */
+enum { RTP_SOURCE_ROWS = 19 };
+extern const struct option_row rtp_source_rows[RTP_SOURCE_ROWS];
 
 /* The rows of every datagram source … */
 #define NETWORK_ROWS                                                                               \
@@ -76,6 +84,9 @@ void network_check(const struct option_check *check, const struct source_options
 void network_check_all(const struct driver_sections *all, uint32_t self);
 const char *network_describe(const struct source_options *options, char *text, size_t bytes);
 void network_report(const struct source_options *options, FILE *out);
+
+/* Whether a numeric address is a multicast group. */
+bool network_is_group(const char *address);
 
 /* The options of a datagram source, NULL when the section is none. */
 const struct network_options *network_options_of(const struct source_section *section);

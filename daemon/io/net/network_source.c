@@ -187,6 +187,11 @@ void network_source_change(struct source *source, const struct source_options *o
         receiver_set_work(source->receiver, own->work_per_wake);
 }
 
+void network_source_listen(struct source *source, bool listens)
+{
+    attachment_listen(source->attachment, listens);
+}
+
 /*
  * Reads what reached the kernel before the stop, as far as the stream has room, and no more than a
  * full socket buffer holds, for a sender may never pause.

@@ -19,6 +19,8 @@ uint64_t network_source_memory(const struct source_options *options);
 int network_source_arm(struct source *source, struct problem *problem);
 int network_source_start(struct source *source, struct problem *problem);
 void network_source_change(struct source *source, const struct source_options *options);
+/* Whether it needs packets: a source that does not leaves its multicast group. */
+void network_source_listen(struct source *source, bool listens);
 void network_source_stop(struct source *source);
 void network_source_close(struct source *source, void (*closed)(void *context), void *context);
 void network_source_walk(struct source *source, struct codec *codec);

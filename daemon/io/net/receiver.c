@@ -395,6 +395,7 @@ static void use_path(struct receiver *r)
         return;
     }
     r->draining = r->gro;
+    r->read.emptied = false;
     r->gro = on;
     r->switched_ns = clock_monotonic_ns();
 }

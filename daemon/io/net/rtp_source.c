@@ -4,6 +4,7 @@
  * sequence.h). It accepts and skips CSRC lists, header extensions and padding. A packet without
  * payload (an idle daemon's heartbeat, the end of an epoch) is no loss. Loop thread.
  */
+#include "core/clock.h"
 #include "io/net/network_options.h"
 #include "io/net/network_source.h"
 #include "wire/rtp.h"
@@ -53,7 +54,10 @@ static int open_rtp(const struct source_options *options, const struct io_enviro
     return network_source_open(&rtp_protocol, options, environment, host, out, problem);
 }
 
-static const struct option_row rows[] = {
+/* A partition that is released for a worker that does not take it waits for so long. */
+enum { HAND_OVER_S = 2 };
+
+const struct option_row rtp_source_rows[RTP_SOURCE_ROWS] = {
     NETWORK_ROWS,
     NETWORK_ROWS_NUMBERED,
     {.key = "payload type",
@@ -69,17 +73,70 @@ static const struct option_row rows[] = {
      .fallback_words = "learnt from the first sender that proves itself",
      OPTION_FIELD(struct ingest_options, ssrc),
      .sentence = "The one RTP sender (SSRC) to accept, decimal or 0x hexadecimal."},
+    {.key = "standby",
+     .type = OPTION_COUNT,
+     .minimum = 0,
+     .maximum = 63,
+     .fallback = "0",
+     OPTION_FIELD(struct network_options, standby),
+     .sentence = "Of a stream whose results go to a log of a partition (sink nats): how many "
+                 "workers beside the owner receive the multicast group and hold what came last, so "
+                 "that one of them goes on where the owner dies."},
+    {.key = "hold",
+     .type = OPTION_TIME,
+     .minimum = 0.1,
+     .maximum = 600,
+     .fallback_words = "twice `lease`, and 2 s",
+     OPTION_FIELD(struct network_options, hold_ns),
+     .sentence = "With standby: how much of the input is held, in memory. It must reach back to "
+                 "where the results end when a worker takes over: two leases after the death of a "
+                 "worker, 2 s after a hand-over to one that does not take; longer to outlive a "
+                 "server's."},
 };
+
+/* Owner and standbys have to receive the same packets, and to number them alike. */
+static void check_standby(const struct option_check *check, const struct daemon_facts *facts,
+                          const struct source_options *options)
+{
+    struct network_options *own = options->own;
+    if (own->standby == 0) {
+        if (option_given(check, "hold"))
+            option_error(check, "hold", "`hold` is what a standby holds; write standby = 1, too");
+        return;
+    }
+    if (!option_given(check, "hold"))
+        own->hold_ns = 2 * facts->lease_ns + HAND_OVER_S * NS_PER_SECOND;
+    if (own->hold_ns < 2 * facts->lease_ns)
+        option_error(check, "hold",
+                     "a worker that hangs is noticed after a lease of %.3g s: write hold = %.3g s "
+                     "or more",
+                     (double)facts->lease_ns * 1e-9, 2e-9 * (double)facts->lease_ns);
+    if (options->mode == MODE_RECORD)
+        option_error(check, "mode",
+                     "a partition is one endless signal; write mode = continuous, or no `standby`");
+    if (own->address != NULL && !network_is_group(own->address))
+        option_error(check, "address",
+                     "`address = %s` is no multicast group, but with `standby` several workers "
+                     "receive the same packets; write the group that the rig sends to, such as "
+                     "239.1.2.3:5004",
+                     own->address);
+}
+
+static const struct source_ops *instead(const struct source_options *options)
+{
+    const struct network_options *own = options->own;
+    return own->standby > 0 ? &source_standby : &source_rtp;
+}
 
 static int check(const struct option_check *check, const struct daemon_facts *facts,
                  struct source_options *options)
 {
-    (void)facts;
     struct network_options *own = options->own;
     own->ingest.ssrc_pinned = option_given(check, "ssrc");
     network_check_payload_type(check, own->ingest.payload_type, &options->format, options->rate_hz,
                                options->channels);
     network_check(check, options, true);
+    check_standby(check, facts, options);
     return 0;
 }
 
@@ -89,10 +146,11 @@ const struct source_ops source_rtp = {
     .loss = NUMBERED_LOSS,
     .format = "s16be",
     .padded = true,
-    .options = rows,
-    .option_count = sizeof rows / sizeof rows[0],
+    .options = rtp_source_rows,
+    .option_count = RTP_SOURCE_ROWS,
     .options_bytes = sizeof(struct network_options),
     .check = check,
+    .instead = instead,
     .check_all = network_check_all,
     .describe = network_describe,
     .report = network_report,

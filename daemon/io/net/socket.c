@@ -318,6 +318,16 @@ int socket_rejoin(int fd, const struct socket_receive_options *options, unsigned
     return 0;
 }
 
+int socket_leave(int fd, const struct socket_receive_options *options, unsigned index,
+                 struct problem *problem)
+{
+    struct address address;
+    int error = address_resolve(options->address, true, &address, problem);
+    if (error == 0 && address.multicast)
+        leave(fd, &address, index);
+    return error;
+}
+
 int socket_connect_send(int fd, const struct socket_send_options *options, const struct address *to,
                         struct problem *problem)
 {

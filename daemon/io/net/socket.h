@@ -61,6 +61,9 @@ unsigned socket_interface(const struct socket_receive_options *options, bool *gr
  * 0, ERROR_ABSENT or ERROR_ADDRESS. Worker threads. */
 int socket_rejoin(int fd, const struct socket_receive_options *options, unsigned before,
                   unsigned index, struct problem *problem);
+/* Leaves the group on interface `index`: nothing is received until socket_rejoin. As above. */
+int socket_leave(int fd, const struct socket_receive_options *options, unsigned index,
+                 struct problem *problem);
 
 /* The local port, 0 when there is none. */
 uint16_t socket_port(int fd);

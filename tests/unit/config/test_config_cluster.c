@@ -108,12 +108,59 @@ static void test_a_spool_outlasts_an_election(void **state)
     }
 }
 
+/* `standby`: what has to be there beside it, and what the driver then promises. */
+static void test_a_standby(void **state)
+{
+    (void)state;
+    static const char log[] = "[sink log]\ntype = nats\nstream = a\npartition = p\n";
+    static const struct {
+        const char *keys, *sink, *said; /* NULL: it is good */
+    } table[] = {
+        {"standby = 1\n", log, NULL},
+        {"standby = 63\nhold = 15 s\n", log, NULL},
+        {"standby = 1\naddress = [ff15::1]:5004\n", log, NULL},
+        {"standby = 0\n", log, "without `source = nats` or `standby` belong to no partition"},
+        {"hold = 3 s\n", log, "`hold` is what a standby holds; write standby = 1, too"},
+        {"standby = 1\nhold = 1.9 s\n", log, "write hold = 2 s or more"},
+        {"standby = 1\naddress = 127.0.0.1:5004\n", log, "is no multicast group"},
+        {"standby = 1\nmode = record\n", log, "a partition is one endless signal"},
+        {"standby = 1\n", "", "nobody appends what it computes; add a sink of type nats"},
+        {"standby = 1\n", "[sink x]\ntype = recording\nstream = a\npath = x.wav\n",
+         "its results go to a sink of type nats alone"},
+        {"standby = 1\n", "[sink raw]\ntype = nats\nstream = a\npartition = p\nrecord = input\n",
+         "write record = output"},
+        {"standby = 1\n",
+         "[sink log]\ntype = nats\nstream = a\npartition = p\n"
+         "[sink more]\ntype = nats\nstream = a\npartition = q\n",
+         "give it one sink of type nats"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        char text[1000];
+        struct config_errors errors;
+        struct config *config = NULL;
+        snprintf(text, sizeof text,
+                 "[stream a]\nsource = rtp\n%srate = 1 MHz\ninterface = lo\n"
+                 "format = s16\nfilter = f\n%s[filter f]\ntype = identity\n%s",
+                 strstr(table[i].keys, "address") != NULL ? "" : "address = 239.1.2.3:5004\n",
+                 table[i].keys, table[i].sink);
+        const bool good = sample_load(text, &config, &errors) == 0;
+        if (good != (table[i].said == NULL) || (!good && !sample_says(&errors, table[i].said)))
+            fail_msg("row %zu: %s", i, good ? "is taken" : sample_messages(&errors));
+        if (good)
+            assert_true(!config->streams[0].live && config->streams[0].driver->shared &&
+                        config->streams[0].driver->exact);
+        config_errors_free(&errors);
+        config_free(config);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_capacity),
         cmocka_unit_test(test_what_all_workers_share),
         cmocka_unit_test(test_a_spool_outlasts_an_election),
+        cmocka_unit_test(test_a_standby),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,6 +33,19 @@ static const struct combination {
     {STREAM "filter = f\nlatency = 1 ms\nblock = 8 ms\n" SINK FILTER, 7, true,
      "`latency = 1 ms` cannot be: collecting one block (`block`) takes 8 ms; write a shorter "
      "`block`, or none, and `latency` chooses it"},
+    /* memory nodes: the sample machine has 0, 1 and 4 */
+    {STREAM "filter = f\n" SINK FILTER "[device]\nnode = 99\n", 14, false,
+     "`node = 99`: this machine has memory nodes 0-1,4; write one of them, auto or none"},
+    {STREAM "filter = f\n" SINK FILTER "[device]\nnode = 2\n", 14, false,
+     "`node = 2`: this machine has memory nodes 0-1,4; write one of them, auto or none"},
+    {STREAM "filter = f\n" SINK FILTER "[device]\nnode = -1\n", 14, false,
+     "`node = -1` is no memory node; write auto, none or the number of a node, such as 0"},
+    {STREAM "filter = f\n" SINK FILTER "[device]\nnode = gpu\n", 14, false,
+     "`node = gpu` is no memory node; write auto, none or the number of a node, such as 0"},
+    {STREAM "filter = f\n" SINK FILTER "[device]\nnode = 1024\n", 14, false,
+     "`node = 1024` is no memory node"},
+    {STREAM "filter = f\n" SINK FILTER "[device]\nnode = 0, 1\n", 14, false,
+     "`node = 0, 1` is no memory node"},
     /* values without a unit, and with a wrong one */
     {STREAM "filter = f\n" SINK FILTER
             "[stream b]\nsource = generator\nrate = 2000000\nfilter = f\n"

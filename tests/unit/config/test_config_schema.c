@@ -278,6 +278,7 @@ static void wrong_kind(const struct schema_key *key, int type)
     } own[] = {
         {"format", "s17", "is not a sample format"},
         {"quantity", "Volume", "is not known"},
+        {"node", "west", "is no memory node; write"},
         {"source", "rpt2", "is not known; write"},
         {"route", "1 - spare - 1", "is not a route"},
         {"sync", "sometimes", "is not known; write"},

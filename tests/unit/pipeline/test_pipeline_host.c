@@ -109,8 +109,32 @@ static struct config *load(struct source_ops *driver)
     return config;
 }
 
+/* Two seconds of samples at once, as fast as they are taken. */
+static void send_too_much(uv_loop_t *loop, const struct pipeline *pipeline, int stream)
+{
+    enum { FRAMES = 1024 };
+    static const int16_t silence[FRAMES];
+    const struct source_host *host = &sources[stream].host;
+    for (uint64_t first = 0; first < 125 * FRAMES;) {
+        const struct packet packet = {.first_frame = first,
+                                      .frames = FRAMES,
+                                      .payload = (const uint8_t *)silence,
+                                      .receive_ns = clock_monotonic_ns(),
+                                      .receive_realtime_ns = clock_realtime_ns()};
+        if (host->room(host->context) >= FRAMES &&
+            host->put(host->context, &packet) == VERDICT_ACCEPTED)
+            first += FRAMES;
+        uv_run(loop, UV_RUN_NOWAIT);
+    }
+    struct stream_stats stats;
+    do {
+        uv_run(loop, UV_RUN_NOWAIT);
+        stream_stats(pipeline->stream, &stats);
+    } while (stats.submitted > 0);
+}
+
 /* Sixteen milliseconds of the higher one leave the lower one a sixteenth of that in each turn of
- * the loop, and the higher one what it likes. */
+ * the loop, and the higher one what it likes, until its sender is ahead of its rate. */
 static void test_reading_is_the_schedulers(void **state)
 {
     (void)state;
@@ -130,12 +154,12 @@ static void test_reading_is_the_schedulers(void **state)
     const struct pipelines_options options = {
         .environment = &environment, .loops = loops, .devices = devices, .changed = nothing};
     assert_int_equal(pipelines_open(&options, &pipelines, &problem), 0);
+    struct pipeline *made[STREAMS];
     for (uint32_t i = 0; i < STREAMS; i++) {
-        struct pipeline *pipeline;
-        if (pipelines_make(pipelines, config, i, NULL, &pipeline, &problem) < 0 ||
-            pipeline_prepare(pipeline, &problem) < 0)
+        if (pipelines_make(pipelines, config, i, NULL, &made[i], &problem) < 0 ||
+            pipeline_prepare(made[i], &problem) < 0)
             fail_msg("%s", problem.text);
-        pipelines_add(pipelines, pipeline);
+        pipelines_add(pipelines, made[i]);
     }
     assert_int_equal(devices_connect(devices, &problem), 0);
     assert_int_equal(pipelines_connect(pipelines, &problem), 0);
@@ -151,6 +175,11 @@ static void test_reading_is_the_schedulers(void **state)
         assert_int_equal(may_read_ns(LOW), 0);
         assert_int_equal(may_read_ns(HIGH), INT64_MAX);
     }
+    send_too_much(&loop, made[HIGH], HIGH);
+    assert_int_equal(may_read_ns(HIGH), NS_PER_MS);
+    has_read(HIGH, 400 * NS_PER_US);
+    assert_int_equal(may_read_ns(HIGH), 600 * NS_PER_US);
+    assert_int_equal(may_read_ns(LOW), 600 * NS_PER_US);
     pipelines_stop(pipelines);
     pipelines_unschedule(pipelines, PIPELINES_ALL);
     pipelines_close_sources(pipelines, PIPELINES_ALL);
