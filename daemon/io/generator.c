@@ -25,8 +25,17 @@ struct generator {
     double *offsets;    /* [channels]: normalised code = (value + offset) * factor */
     double *factors;
     double *values; /* [chunk_frames][channels] */
+    bool alike;     /* all channels have the same codes: one is computed */
     bool clipped;   /* the warning was logged */
 };
+
+static bool channels_alike(const struct generator *g)
+{
+    bool alike = waveform_alike(g->waveform);
+    for (uint32_t c = 1; alike && c < g->channels; c++)
+        alike = g->offsets[c] == g->offsets[0] && g->factors[c] == g->factors[0];
+    return alike;
+}
 
 static void generator_release(void *context)
 {
@@ -45,12 +54,16 @@ static uint32_t generator_fill(void *context, uint8_t *payload, uint32_t frames)
         frames = (uint32_t)(g->end - g->next);
     waveform_fill(g->waveform, g->next, frames, g->values);
     const double *value = g->values;
+    const uint32_t encoded = g->alike ? 1 : g->channels;
     bool clipped = false;
-    for (uint32_t i = 0; i < frames; i++) {
-        for (uint32_t c = 0; c < g->channels; c++) {
-            double code = (*value++ + g->offsets[c]) * g->factors[c];
-            clipped |= sample_encode(&g->format, code, payload);
-            payload += g->format.bytes;
+    for (uint32_t i = 0; i < frames; i++, value += g->channels) {
+        const uint8_t *frame = payload;
+        for (uint32_t c = 0; c < g->channels; c++, payload += g->format.bytes) {
+            if (c < encoded)
+                clipped |=
+                    sample_encode(&g->format, (value[c] + g->offsets[c]) * g->factors[c], payload);
+            else
+                memcpy(payload, frame, g->format.bytes);
         }
     }
     if (clipped && !g->clipped) {
@@ -142,6 +155,7 @@ static int generator_open(const struct source_options *options,
         generator_release(g);
         return problem_prefix(problem, status, "stream %s", options->stream);
     }
+    g->alike = channels_alike(g);
     struct replay_spec replay = {
         .stream = options->stream,
         .rate_hz = options->rate_hz,

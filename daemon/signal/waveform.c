@@ -505,15 +505,31 @@ static double steady_value(const struct waveform *w, uint64_t frame, uint32_t ch
     return 0.0;
 }
 
+/* Whether steady_value does not depend on the channel. */
+static bool steady_alike(const struct waveform *w)
+{
+    return w->delay == 0.0 && w->spec.channel_phase_rad == 0.0;
+}
+
+bool waveform_alike(const struct waveform *waveform)
+{
+    const struct waveform_spec *spec = &waveform->spec;
+    return steady_alike(waveform) && spec->kind != WAVEFORM_NOISE && spec->kind != WAVEFORM_AE &&
+           spec->noise == 0.0;
+}
+
 void waveform_fill(const struct waveform *waveform, uint64_t first, uint32_t frames, double *values)
 {
     const struct waveform_spec *spec = &waveform->spec;
     if (frames == 0)
         return;
+    const uint32_t computed = steady_alike(waveform) ? 1 : spec->channels;
     double *value = values;
-    for (uint32_t i = 0; i < frames; i++) {
-        for (uint32_t c = 0; c < spec->channels; c++)
-            *value++ = spec->offset + steady_value(waveform, first + i, c);
+    for (uint32_t i = 0; i < frames; i++, value += spec->channels) {
+        for (uint32_t c = 0; c < computed; c++)
+            value[c] = spec->offset + steady_value(waveform, first + i, c);
+        for (uint32_t c = computed; c < spec->channels; c++)
+            value[c] = value[0];
     }
     if (spec->kind == WAVEFORM_AE)
         add_arrivals(waveform, first, frames, values);

@@ -93,6 +93,9 @@ struct waveform_emission {
 uint32_t waveform_emissions(const struct waveform *waveform, uint64_t first, uint32_t frames,
                             struct waveform_emission *out, uint32_t capacity);
 
+/* Whether all channels have the same samples, to the bit. */
+bool waveform_alike(const struct waveform *waveform);
+
 /* values[frames][channels], frames [first, first + frames). Never allocates. */
 void waveform_fill(const struct waveform *waveform, uint64_t first, uint32_t frames,
                    double *values);

@@ -391,6 +391,46 @@ static void test_acoustic_emission(void **state)
     free(values);
 }
 
+/* Where all channels have the same samples to the bit, and only there, it is said. */
+static void test_alike(void **state)
+{
+    (void)state;
+    static const struct {
+        struct waveform_spec spec;
+        bool alike;
+    } table[] = {
+        {{.kind = WAVEFORM_SINE}, true},
+        {{.kind = WAVEFORM_SINE, .channel_phase_rad = 1e-3}, false},
+        {{.kind = WAVEFORM_SINE, .noise = 1e-6}, false},
+        {{.kind = WAVEFORM_DC, .offset = 1}, true},
+        {{.kind = WAVEFORM_COUNTER}, true},
+        {{.kind = WAVEFORM_NOISE}, false},
+        {{.kind = WAVEFORM_AE}, false},
+        {{.kind = WAVEFORM_IMPULSES}, true},
+        {{.kind = WAVEFORM_IMPULSES, .channel_delay_s = 20e-6}, false},
+        {{.kind = WAVEFORM_TONE_BURST}, true},
+        {{.kind = WAVEFORM_TONE_BURST, .channel_delay_s = 1e-6}, false},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        enum { FRAMES = 20000, CHANNELS = 3 };
+        struct waveform_spec spec = spec_of(table[i].spec.kind, 1e6, CHANNELS);
+        spec.channel_phase_rad = table[i].spec.channel_phase_rad;
+        spec.channel_delay_s = table[i].spec.channel_delay_s;
+        spec.noise = table[i].spec.noise;
+        spec.offset = table[i].spec.offset;
+        struct waveform *waveform = created(&spec);
+        static double values[FRAMES][CHANNELS];
+        waveform_fill(waveform, 0, FRAMES, values[0]);
+        bool same = true;
+        for (int f = 0; f < FRAMES; f++)
+            same = same && values[f][1] == values[f][0] && values[f][2] == values[f][0];
+        if (waveform_alike(waveform) != table[i].alike || (table[i].alike && !same))
+            fail_msg("row %zu: alike %d, the samples are the same %d", i, waveform_alike(waveform),
+                     same);
+        waveform_free(waveform);
+    }
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -464,7 +504,7 @@ int main(void)
         cmocka_unit_test(test_sine_far_out), cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_noise),        cmocka_unit_test(test_acoustic_emission),
         cmocka_unit_test(test_whole_delays), cmocka_unit_test(test_excitations),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refusals),     cmocka_unit_test(test_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -435,14 +435,12 @@ static void test_refusals(void **state)
 
 /* ---- generator --------------------------------------------------------------------------- */
 
-static void test_generator(void **state)
+enum { GENERATED_CHANNELS = 2 };
+
+/* Codes of a sine on channels `phase` apart against its definition. */
+static void check_generator(const struct channel_scale *scales, double phase)
 {
-    (void)state;
-    enum { FRAMES = 70001, CHANNELS = 2 };
-    static const struct channel_scale scales[CHANNELS] = {
-        {.full_scale = 10.0, .unit = "V"},
-        {.full_scale = 1.0, .offset = 0.25, .gain_db = 20.0, .unit = "mV"},
-    };
+    enum { FRAMES = 70001, CHANNELS = GENERATED_CHANNELS };
     struct generator_options own = {.length_frames = FRAMES};
     struct source_options options = {
         .stream = "test", .rate_hz = 1e6, .channels = CHANNELS, .scales = scales, .own = &own};
@@ -451,7 +449,7 @@ static void test_generator(void **state)
     waveform_defaults(&own.waveform, WAVEFORM_SINE);
     own.waveform.amplitude = 0.05;
     own.waveform.offset = -0.22;
-    own.waveform.channel_phase_rad = 1;
+    own.waveform.channel_phase_rad = phase;
     struct host h = {.capacity = FRAMES, .room_each = 9999};
     run(&h, &source_generator, &options);
     assert_true(h.ended);
@@ -460,13 +458,28 @@ static void test_generator(void **state)
         for (unsigned c = 0; c < CHANNELS; c++) {
             double code = sample_decode(&options.format, h.bytes + n * 4 + c * 2);
             double value = code * channel_scale_factor(&scales[c]) - scales[c].offset;
-            double want = -0.22 + 0.05 * sin(2 * 3.14159265358979 * 1e-3 * (double)n + c);
+            double want = -0.22 + 0.05 * sin(2 * 3.14159265358979 * 1e-3 * (double)n + c * phase);
             if (fabs(value - want) > 0.51 * channel_scale_factor(&scales[c]) / 32768)
-                fail_msg("frame %llu, channel %u: %g, want %g", (unsigned long long)n, c, value,
-                         want);
+                fail_msg("phase %g, frame %llu, channel %u: %g, want %g", phase,
+                         (unsigned long long)n, c, value, want);
         }
     }
     free(h.bytes);
+}
+
+static void test_generator(void **state)
+{
+    (void)state;
+    static const struct channel_scale scales[][GENERATED_CHANNELS] = {
+        {{.full_scale = 10.0, .unit = "V"},
+         {.full_scale = 1.0, .offset = 0.25, .gain_db = 20.0, .unit = "mV"}},
+        {{.full_scale = 1.0, .unit = "V"}, {.full_scale = 1.0, .offset = 0.25, .unit = "V"}},
+        {{.full_scale = 1.0, .unit = "V"}, {.full_scale = 1.0, .unit = "V"}},
+    };
+    for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++) {
+        check_generator(scales[i], 1);
+        check_generator(scales[i], 0);
+    }
 }
 
 static void test_generator_paced_and_stopped(void **state)
