@@ -16,7 +16,10 @@ enum {
     FLOATS = VECTOR / 4,
     LINE = 4, /* vectors side by side: a cache line of every frame in one pass */
     CHUNK = 256,
-    AHEAD = 16, /* frames that are prefetched */
+    AHEAD = 16,       /* frames that are prefetched */
+    WIDE_BYTES = 128, /* of a frame */
+    PIECE_BYTES = 8192,
+    FRAMES_LEAST = 16, /* of a piece: a pass costs some time beside its frames */
 };
 
 typedef int16_t shorts __attribute__((vector_size(VECTOR)));
@@ -361,10 +364,9 @@ static void minmax_any(const struct extract *from, size_t frames, float *low, fl
     }
 }
 
-void extract_minmax(const struct extract *from, size_t frames, float *low, float *high)
+/* At least one frame. */
+static void minmax(const struct extract *from, size_t frames, float *low, float *high)
 {
-    if (frames == 0)
-        return;
     switch (path_of(&from->format)) {
     case PATH_S16:
         minmax_s16(from, frames, false, low, high);
@@ -384,6 +386,21 @@ void extract_minmax(const struct extract *from, size_t frames, float *low, float
     case PATH_ANY:
         minmax_any(from, frames, low, high);
         break;
+    }
+}
+
+/* A pass over some channels of wide frames skips what lies between, and later passes come back for
+ * it: of a piece that fits the first cache, so that memory is read once, in order. Frames of two
+ * cache lines are read no faster that way. */
+void extract_minmax(const struct extract *from, size_t frames, float *low, float *high)
+{
+    const size_t fit = from->stride > WIDE_BYTES ? PIECE_BYTES / from->stride : frames;
+    const size_t piece = fit > FRAMES_LEAST ? fit : FRAMES_LEAST;
+    struct extract rest = *from;
+    for (size_t left = frames, count; left > 0; left -= count) {
+        count = left < piece ? left : piece;
+        minmax(&rest, count, low, high);
+        rest.bytes += count * rest.stride;
     }
 }
 
