@@ -113,6 +113,9 @@ class Bench:
                     [f"{BUILD}/bench/bench_loopback", "--to", str(port_in), "--listen", str(port_out), "--format", "L16",
                      "--channels", str(CHANNELS), "--rate", str(rate), "--frames", str(frames)], stdout=subprocess.PIPE))
             told = [json.loads(sender.communicate(timeout=120)[0]) for sender in senders]
+            if process.poll() is not None:
+                with open(os.path.join(self.folder, "log"), encoding="utf-8") as log:
+                    raise RuntimeError(f"the program ended while it was measured, with {process.returncode}:\n{log.read()}")
         finally:
             process.terminate()
             process.wait(30)
