@@ -41,8 +41,10 @@ static void begin_side(struct gather_side *side, uint64_t first_frame)
 
 void gather_reset(struct gather *gather)
 {
-    if (gather->begun && gather->input.frames > gather->longest)
-        gather->longest = gather->input.frames;
+    const bool whole = gather->input.frames == gather->frames;
+    const uint64_t in_a_row = whole ? gather->output.frames : gather->input.frames;
+    if (gather->begun && in_a_row > gather->longest)
+        gather->longest = in_a_row;
     gather->begun = false;
 }
 
@@ -129,7 +131,7 @@ enum gather_state gather_put(struct gather *gather, const struct watch_record *r
         return GATHER_MORE;
     if (gather->begun && !follows(gather, side, head, &from)) {
         gather_reset(gather);
-        state = GATHER_BROKEN;
+        state = head->epoch == gather->epoch ? GATHER_SKIPPED : GATHER_BROKEN;
         if (!input)
             return state;
     }

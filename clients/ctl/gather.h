@@ -20,8 +20,9 @@
 enum { GATHER_RANGES_MAX = 256 };
 
 enum gather_state {
-    GATHER_MORE,   /* frames are missing still */
-    GATHER_BROKEN, /* the same, and those gathered so far were dropped */
+    GATHER_MORE,    /* frames are missing still */
+    GATHER_BROKEN,  /* the same, and those gathered so far were dropped: another epoch began … */
+    GATHER_SKIPPED, /* … or frames of this one were not shown */
     GATHER_WHOLE,
 };
 
@@ -46,7 +47,7 @@ struct gather {
     uint32_t decimation;
     bool begun;
     uint64_t epoch, record;
-    uint64_t longest; /* input frames in a row that were dropped, at most */
+    uint64_t longest; /* frames in a row that were dropped, at most: of the side that lacked some */
     struct gather_side input, output;
 };
 

@@ -22,7 +22,7 @@ enum {
     SILENCE_S = 10,        /* without any frame, or … */
     SILENCE_FRAMES = 4096, /* … as long as these take */
     LOOK_MS = 5,           /* between two looks into the ring */
-    SAVE_MS = 300,         /* until VIEWERS_BYTES_SAVED are saved up */
+    SAVE_MS = 550,         /* until what may be saved up is: bytes, and time of the loop */
     RING_BYTES_MOST = 256 << 20,
 };
 
@@ -134,7 +134,7 @@ static bool exceeds_budget(const struct snapshot *s)
     return bytes_a_second(s) > VIEWERS_BYTES_S;
 }
 
-/* Whether it helps to save up first: frames come in lumps of a block. */
+/* Whether it helps to save bytes up first: frames come in lumps of a block. */
 static bool needs_savings(const struct snapshot *s)
 {
     return 2 * bytes_a_second(s) > VIEWERS_BYTES_S;
@@ -178,17 +178,24 @@ static int check_budgets(const struct snapshot *s, struct problem *problem)
 
 /* ---- taking ------------------------------------------------------------------------------ */
 
-/* Begins to watch, with what is saved up where that is needed. */
-static int begin(struct snapshot *s, struct problem *problem)
+/* Watches nothing, until the daemon has saved up what it may spend on viewers. */
+static int save_up(struct snapshot *s, struct problem *problem)
+{
+    json_t *reply;
+    const int error = client_ask(s->client, json_pack("{s:s, s:[]}", "command", "watch", "streams"),
+                                 &reply, problem);
+    json_decref(reply);
+    if (error == 0)
+        poll(NULL, 0, SAVE_MS);
+    return error;
+}
+
+/* Begins to watch. */
+static int begin(struct snapshot *s, bool saving, struct problem *problem)
 {
     gather_reset(&s->gather);
-    if (needs_savings(s)) {
-        const int error = ask(s, false, problem);
-        if (error != 0)
-            return error;
-        poll(NULL, 0, SAVE_MS);
-    }
-    return ask(s, true, problem);
+    const int error = saving ? save_up(s, problem) : 0;
+    return error != 0 ? error : ask(s, true, problem);
 }
 
 /* Waits a little. 0, or ERROR_CLOSED: the daemon has gone. */
@@ -212,7 +219,7 @@ static int take(struct snapshot *s, struct problem *problem)
 {
     const char *stream = s->options->stream;
     const double silence_s = fmax(SILENCE_S, SILENCE_FRAMES / s->output.rate_hz);
-    int attempts = 0, error = begin(s, problem);
+    int attempts = 0, error = begin(s, needs_savings(s), problem);
     int64_t seen_ns = clock_monotonic_ns();
     while (error == 0) {
         if (!watch_reader_next(&s->reader, &s->record)) {
@@ -240,8 +247,10 @@ static int take(struct snapshot *s, struct problem *problem)
                                " frames came in a row (its epochs are shorter, or the daemon had "
                                "no time to show more): ask for fewer frames or channels",
                                stream, ATTEMPTS_MAX, s->gather.longest, s->gather.frames);
-        if (needs_savings(s))
-            error = begin(s, problem);
+        /* What was saved up is spent, of bytes or of the loop's time. Where an epoch has ended the
+         * next one is under way already. */
+        if (state == GATHER_SKIPPED || needs_savings(s))
+            error = begin(s, true, problem);
     }
     return error;
 }

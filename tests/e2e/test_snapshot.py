@@ -137,6 +137,16 @@ class Snapshot(unittest.TestCase):
         self.assertTrue((before == x[sidecar["record"] * length:][:length]).all())
         self.assertIn(f"in 8 attempts at most {length} of {length + 1} frames came in a row", error)
 
+    def test_the_daemon_is_short_of_time(self):
+        """Blocks of 5.3 ms take 0.8 ms to show, and viewers get 0.21 ms of them (SHOW_US: tests/seams/show.c)."""
+        frames, folder = 4800, self.folder
+        text = c.taps_file(folder, "h", c.random_taps(3, 15)) + self.stream(
+            "s", f"source = generator\nwaveform = noise\namplitude = 0.1 V\npace = realtime\nrate = {RATE} Hz\nchannels = 2")
+        with c.Daemon(folder, text, program="convolvd-test", environment={"CONVOLVD_TEST_SHOW_US": "400"}):
+            sidecar, before, _ = self.take("s", "--frames", frames)
+        self.assertEqual((sidecar["input"]["frames"], sidecar["output"]["frames"], len(before)), (frames, frames, frames))
+        self.assertEqual(sidecar["input"]["invalid"], [])
+
     def test_refused(self):
         text = c.taps_file(self.folder, "h", c.random_taps(3, 15)) + self.rtp("s", c.free_port())
         for name, rate, channels in (("many", 1000, 20), ("fast", 1000000, 16), ("odd", 1000.5, 1)):

@@ -90,19 +90,35 @@ static void test_skipped(void **state)
     assert_int_equal(gather_open(&gather, 8, CHANNELS, CHANNELS, 1), 0);
     assert_int_equal(put(&gather, true, 0, 0, 4), GATHER_MORE);
     assert_int_equal(put(&gather, false, 0, 0, 4), GATHER_MORE);
-    assert_int_equal(put(&gather, true, 0, 5, 4), GATHER_BROKEN);
+    assert_int_equal(put(&gather, true, 0, 5, 4), GATHER_SKIPPED);
     assert_int_equal(gather.longest, 4);
     assert_int_equal(put(&gather, false, 0, 4, 4), GATHER_MORE);
-    assert_int_equal(put(&gather, false, 0, 9, 4), GATHER_BROKEN); /* frame 8 is missing */
+    assert_int_equal(put(&gather, false, 0, 9, 4), GATHER_SKIPPED); /* frame 8 is missing */
     assert_int_equal(put(&gather, false, 0, 13, 4), GATHER_MORE);
     assert_int_equal(put(&gather, true, 0, 20, 4), GATHER_MORE);
-    assert_int_equal(put(&gather, true, 0, 20, 4), GATHER_BROKEN); /* the same frames again */
-    assert_int_equal(put(&gather, true, 1, 0, 8), GATHER_BROKEN);  /* another epoch */
+    assert_int_equal(put(&gather, true, 0, 20, 4), GATHER_SKIPPED); /* the same frames again */
+    assert_int_equal(put(&gather, true, 1, 0, 8), GATHER_BROKEN);   /* another epoch */
     assert_int_equal(put(&gather, false, 0, 20, 4), GATHER_MORE);
     assert_int_equal(put(&gather, false, 1, 0, 8), GATHER_WHOLE);
     assert_frames(&gather.input, 0, 8);
     assert_frames(&gather.output, 0, 8);
     assert_int_equal(gather.epoch, 1);
+    gather_close(&gather);
+}
+
+/* How far it came, for who asks for too much: of the side that lacked frames. */
+static void test_longest(void **state)
+{
+    struct gather gather;
+    (void)state;
+    assert_int_equal(gather_open(&gather, 8, CHANNELS, CHANNELS, 1), 0);
+    assert_int_equal(put(&gather, true, 0, 0, 8), GATHER_MORE);
+    assert_int_equal(put(&gather, false, 0, 0, 5), GATHER_MORE);
+    assert_int_equal(put(&gather, false, 0, 6, 2), GATHER_SKIPPED);
+    assert_int_equal(gather.longest, 5);
+    assert_int_equal(put(&gather, true, 0, 8, 6), GATHER_MORE);
+    assert_int_equal(put(&gather, true, 1, 0, 6), GATHER_BROKEN);
+    assert_int_equal(gather.longest, 6);
     gather_close(&gather);
 }
 
@@ -141,9 +157,8 @@ static void test_flagged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole),
-        cmocka_unit_test(test_decimated),
-        cmocka_unit_test(test_skipped),
+        cmocka_unit_test(test_whole),   cmocka_unit_test(test_decimated),
+        cmocka_unit_test(test_skipped), cmocka_unit_test(test_longest),
         cmocka_unit_test(test_flagged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
