@@ -143,6 +143,19 @@ class AnalysisState(unittest.TestCase):
                                + part.tobytes(), ("127.0.0.1", self.port))
             self.sent += 1
 
+    def send_to(self, daemon, packets):
+        """Up to so many in all, no faster than they are computed and written: nothing is shed or dropped, however slow
+        the build."""
+        def written():
+            stream = daemon.stream("s")
+            analyses = stream["analyses"]
+            return (sum(stream["frames_out"][part] for part in ("waiting", "submitted")) < 8 * 256
+                    and not any(part["pending"] for analysis in analyses for part in (analysis, *analysis["sinks"])))
+        while self.sent < packets:
+            self.send(min(60, packets - self.sent))
+            self.taken(daemon)
+            c.wait_for(written, "the events")
+
     def daemon(self, config):
         return hand_over.start(self.folder, config, self.manager)
 
@@ -159,8 +172,7 @@ class AnalysisState(unittest.TestCase):
     def undisturbed(self):
         self.new_run()
         with self.daemon(self.config()) as daemon:
-            self.send(PACKETS)
-            self.taken(daemon)
+            self.send_to(daemon, PACKETS)
             daemon.stop()
         return {name: self.events(name) for name in NAMES}
 
@@ -218,8 +230,7 @@ class AnalysisState(unittest.TestCase):
             with self.daemon(config) as daemon:
                 if number > 0:
                     self.assertNotIn("anew", daemon.output())
-                self.send(cuts[number] - self.sent)
-                self.taken(daemon)
+                self.send_to(daemon, cuts[number])
                 if number % 2 == 0 and cuts[number] < PACKETS:  # another analysis: the pipeline is made anew
                     reloads += 1
                     config = self.config(f"[analysis other{reloads}]\ntype = intervals\nstream = s\ninterval = 1 s\n")
@@ -230,8 +241,7 @@ class AnalysisState(unittest.TestCase):
                     c.wait_for(lambda: "reloaded: " in daemon.output(), "the reload")
                     self.assertNotIn("levels begins anew", daemon.output())
                     number += 1
-                    self.send(cuts[number] - self.sent)
-                    self.taken(daemon)
+                    self.send_to(daemon, cuts[number])
                 if cuts[number] < PACKETS:
                     self.hand_on(daemon)
                 else:

@@ -173,28 +173,30 @@ class Reload(unittest.TestCase):
         self.assertGreater(dropped["paused"], 0)
 
     def test_a_swapped_stream_loses_no_datagram(self):
-        frames = 2 * RATE
-        codes = c.noise_codes(12, frames, 1)
+        codes = c.noise_codes(12, 60 * RATE, 1)
         c.write_wav16(f"{self.folder}/in.wav", RATE, codes)
         x = codes / 32768.0
         recording = f"[sink raw]\ntype = recording\nstream = a\nrecord = input\npath = {self.folder}/raw.wav\n"
         with c.Daemon(self.folder, self.config(more=recording)) as daemon:
-            rig = self.rig("a", 2, f"{self.folder}/in.wav")
+            rig = self.rig("a", 60, f"{self.folder}/in.wav")
             for i in range(3):
-                time.sleep(0.4)
+                received = daemon.stream("a")["frames_in"]["received"]
+                c.wait_for(lambda: daemon.stream("a")["frames_in"]["received"] > received + RATE // 4, "frames of this life")
                 np.save(f"{self.folder}/a.npy", c.random_taps(20 + i, 33))
                 self.assertIn("1 stream unchanged, 1 changed or new", self.reload(daemon, "reloaded: "))
+            time.sleep(0.4)
+            rig.send_signal(signal.SIGTERM)
             self.assertEqual(rig.wait(c.PATIENCE_S), 0)
             rig.stdout.close()
             daemon.stop()
+        frames = c.load_json(f"{self.folder}/rig-a.json")["rigs"][0]["frames"]
         # Each life recorded the input it read; end to end they are what was sent, frame for frame.
         names = sorted((n for n in os.listdir(self.folder) if n.startswith("raw") and n.endswith(".wav")),
                        key=lambda n: os.stat(f"{self.folder}/{n}").st_mtime)
         self.assertEqual(len(names), 4)
         got = np.concatenate([c.read_recording(f"{self.folder}/{n}") for n in names])
         self.assertEqual(len(got), frames)
-        np.testing.assert_array_equal(got.astype(np.float64) if got.dtype.kind == "f" else got,
-                                      x.astype(np.float32) if got.dtype.kind == "f" else codes)
+        np.testing.assert_array_equal(got, x[:frames].astype(np.float32) if got.dtype.kind == "f" else codes[:frames])
 
     def test_what_is_wrong_is_refused(self):
         with c.Daemon(self.folder, self.config()) as daemon:
