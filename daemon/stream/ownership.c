@@ -10,6 +10,7 @@ struct ownership_options ownership_usual(uint64_t identity)
     return (struct ownership_options){.identity = identity,
                                       .lease_ns = 1000 * ms,
                                       .ask_ns = 100 * ms,
+                                      .read_ns = 200 * ms,
                                       .order_ns = 50 * ms,
                                       .patience_ns = 2000 * ms};
 }
@@ -128,7 +129,7 @@ bool ownership_answers(const struct ownership *o, uint64_t term)
 
 static bool next_read(struct ownership *o, int64_t now_ns, struct ownership_action *action)
 {
-    if (o->reading_ns != INT64_MIN && now_ns - o->reading_ns < o->options.patience_ns)
+    if (o->reading_ns != INT64_MIN && now_ns - o->reading_ns < o->options.read_ns)
         return false;
     o->reading_ns = now_ns;
     *action = (struct ownership_action){.kind = OWNERSHIP_READ};
@@ -205,7 +206,7 @@ static int64_t earlier(int64_t a, int64_t b)
 static int64_t due_as_follower(const struct ownership *o)
 {
     if (!o->known)
-        return o->reading_ns == INT64_MIN ? INT64_MIN : o->reading_ns + o->options.patience_ns;
+        return o->reading_ns == INT64_MIN ? INT64_MIN : o->reading_ns + o->options.read_ns;
     int64_t due = o->heard_ns + o->options.lease_ns;
     if (o->newest.end.sequence != 0)
         due = earlier(due, o->asked_ns + o->options.ask_ns);
@@ -223,7 +224,7 @@ int64_t ownership_due(const struct ownership *o)
     case OWNERSHIP_FOLLOWING:
         return due_as_follower(o);
     case OWNERSHIP_READING:
-        return o->reading_ns + o->options.patience_ns;
+        return o->reading_ns + o->options.read_ns;
     case OWNERSHIP_TAKING:
         return o->appended_ns + o->options.patience_ns;
     case OWNERSHIP_RESUMING:
@@ -291,7 +292,7 @@ void ownership_read(struct ownership *o, int64_t now_ns, const struct log_mark *
 void ownership_unread(struct ownership *o, int64_t now_ns)
 {
     if (o->state == OWNERSHIP_READING || !o->known) /* again after one ask_ns */
-        o->reading_ns = now_ns - o->options.patience_ns + o->options.ask_ns;
+        o->reading_ns = now_ns - o->options.read_ns + o->options.ask_ns;
     o->looked = false;
 }
 

@@ -80,11 +80,12 @@ struct ownership_options {
     uint64_t identity;   /* never 0, never used by another run */
     int64_t lease_ns;    /* without a sign of life for so long, an owner is taken for dead */
     int64_t ask_ns;      /* between two questions for it */
+    int64_t read_ns;     /* between two reads, where the first has no answer */
     int64_t order_ns;    /* candidates stand so far apart, in the order of their rank */
     int64_t patience_ns; /* an append without an outcome for so long ends the term */
 };
 
-/* The usual ones: 1 s, 0.1 s, 50 ms, 2 s. */
+/* The usual ones: 1 s, 0.1 s, 0.2 s, 50 ms, 2 s. */
 struct ownership_options ownership_usual(uint64_t identity);
 
 enum ownership_state {
