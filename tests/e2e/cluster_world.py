@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import struct
+import sys
 import time
 import unittest
 
@@ -153,6 +154,7 @@ class Cluster(unittest.TestCase):
         self.servers[0].start()
         self.wait_frames(0, more=seconds * RATE)
         ahead = self.newest().next
+        self.event_ns = time.time_ns()
         self.servers[0].kill()
         shutil.rmtree(store)
         os.rename(f"{store}.before", store)
@@ -260,6 +262,17 @@ class Cluster(unittest.TestCase):
 
     def standstill(self, log):
         return max(self.standstills(log), default=0)
+
+    def still_since(self, log, event_ns, what, bar, forgot=False):
+        """The longest time between two records of which the later one came after the event: prints and bounds it.
+        `forgot`: the log lacks what it had until the event."""
+        times = [record.appended_ns for record in log if record.kind == "data"]
+        if forgot:
+            times = [event_ns] + [at for at in times if at > event_ns]
+        still = max((after - before for before, after in zip(times, times[1:]) if after > event_ns), default=0) / 1e9
+        c.note(f"{os.path.basename(sys.argv[0]).removesuffix('.py')}: {what}: standstill {still:.2f} s")
+        self.assertLess(still, bar)
+        return still
 
     def begin(self, workers=("a", "b")):
         self.server()

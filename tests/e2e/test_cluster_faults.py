@@ -62,7 +62,10 @@ class Faults(cluster_world.Cluster):
         ahead = self.server_forgets(3)
         self.assertLess(self.newest().next, ahead)
         self.wait_frames(ahead + RATE)
-        self.hold()
+        log = self.hold()
+        self.still_since(log, self.event_ns, "server back with logs older by 3 s", 2.5, forgot=True)
+        again = next(record for record in log if record.kind == "data" and record.next >= ahead and record.appended_ns > self.event_ns)
+        c.note(f"test_cluster_faults: … and LOG has what it had before after {(again.appended_ns - self.event_ns) / 1e9:.2f} s")
 
     def test_a_gap_longer_than_max_gap_ends_the_epoch(self):
         """The server is away for longer than spool and `max gap`: RAW and LOG begin an epoch behind the gap."""
@@ -94,7 +97,7 @@ class Faults(cluster_world.Cluster):
         self.wait_frames(RATE // 2)
         self.server_forgets(4)
         self.wait_frames(6 * RATE)
-        self.hold()
+        self.still_since(self.hold(), self.event_ns, "RAW back by 4 s, spool 1 s", 2.5, forgot=True)
         self.assertTrue([record for record in self.records("raw") if record.first != record.first_missing])
 
 

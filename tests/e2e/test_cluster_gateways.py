@@ -55,9 +55,11 @@ class Gateways(cluster_world.Cluster):
         self.begin(workers=("a",))
         for epoch in (1, 2):
             self.kill("gateway")
+            killed_ns = time.time_ns()
             self.start("gateway", GATEWAY)
             self.wait_epoch(epoch)
         log = [record for record in self.hold() if record.kind == "data"]
+        self.still_since(log, killed_ns, "gateway killed and started at once", 3)
         raw = [record for record in self.records("raw") if record.kind == "data"]
         self.assertEqual([record.epoch for record in raw if record.first_missing == 0], [0, 1, 2])
         for epoch in (0, 1):  # with the tail behind the last frame of RAW
@@ -72,9 +74,10 @@ class Gateways(cluster_world.Cluster):
             client.api(f"STREAM.UPDATE.{stream}", {**client.api(f"STREAM.INFO.{stream}", {})["config"], "max_age": 0})
         self.drop_all("raw")
         last = self.state("raw")["last_seq"]
+        started_ns = time.time_ns()
         self.start("gateway", GATEWAY)
         self.wait_epoch(last)  # none of those dropped can have had that number
-        self.hold()
+        self.still_since(self.hold(), started_ns, "gateway away for longer than RAW's window, from its start on", 3, forgot=True)
 
     def test_all_gone_for_longer_than_the_window(self):
         self.begin_and_kill("gateway", "a", window="window = 2 s\n")
@@ -93,11 +96,14 @@ class Gateways(cluster_world.Cluster):
         gateway = self.start("gateway", GATEWAY + "storage = memory\n")
         self.start("a", WORKER)
         self.wait_frames(RATE // 2)
+        killed_ns = time.time_ns()
         self.servers[0].kill()
         self.servers[0].start()
         self.wait_frames(0, more=RATE)
         gateway.wait_said("from term 2 on")
-        self.assertEqual({record.epoch for record in self.hold()}, {0})
+        log = self.hold()
+        self.assertEqual({record.epoch for record in log}, {0})
+        self.still_since(log, killed_ns, "RAW gone with its server, which is back at once", 2.5)
 
     def test_raw_is_gone_and_the_gateway_is_started_anew(self):
         """LOG was kept: with a state directory the gateway goes on behind the epochs that it has had, and no frame is taken
@@ -112,12 +118,14 @@ class Gateways(cluster_world.Cluster):
             gateway.stop()
             self.servers[0].kill()
             self.servers[0].start()
+            started_ns = time.time_ns()
             self.start("gateway", GATEWAY + "storage = memory\n")
         self.wait_epoch(1)
         log = [record for record in self.records("log") if record.kind == "data"]
         second = [record for record in log if record.epoch == 1]
         self.assertEqual((second[0].first_missing, second[0].first), (0, 0))
         self.assertEqual({record.epoch for record in log}, {0, 1})
+        self.still_since([record for record in log if record.epoch == 1], started_ns, "RAW gone, gateway started anew, from its start on", 3, forgot=True)
 
     def test_a_second_gateway_waits(self):
         """… says so, and goes on when the first has gone, with an epoch of its own and nothing of before."""
@@ -131,9 +139,10 @@ class Gateways(cluster_world.Cluster):
         self.assertEqual(sum(ledger["dropped"].values()), 0)
         self.assertLess(ledger["pending"], RATE)
         before = len(self.records("raw"))
+        killed_ns = time.time_ns()
         self.kill("gateway")
         self.wait_epoch(1)
-        self.hold()
+        self.still_since(self.hold(), killed_ns, "gateway killed, a second one waits", 2.5)
         raw = self.records("raw")[before - 1:]
         gap = [(b.capture_ns - a.appended_ns) / 1e9 for a, b in zip(raw, raw[1:]) if b.kind == "data" and b.first_missing == 0]
         self.assertEqual(len(gap), 1)

@@ -37,11 +37,13 @@ class Late(cluster_world.Cluster):
         worker.process.wait()
         begin = self.newest().next
         self.collect(raw, 6)
+        started_ns = time.time_ns()
         self.start("b", WORKER)
         self.collect(raw, 2)
         log = [record for record in self.records("log") if record.kind == "data"]
         self.collect(raw, 0.2)
         self.assertGreater(log[-1].next, begin + 7 * RATE)
+        self.still_since(log, started_ns, "successor started after RAW's window of 2 s, from its start on", 3, forgot=True)
 
         self.assertEqual({record.epoch for record in log}, {0})
         self.assertEqual([record.first_missing for record in log], [0] + [record.next for record in log[:-1]])
