@@ -237,7 +237,7 @@ int row_add_ours(struct row *row, const char *variant, struct problem *problem)
         diagonal_plan(row->stand->engine, &spec, row->taps, shape->channels, &ours->plan, problem);
     if (error == 0) {
         const struct plan_info *info = plan_info(ours->plan);
-        plan_way(ours->name, info->variant, 0, info->vector);
+        plan_way(ours->name, info->variant, 0, info->vector, info->rows);
         ours->position = 2ull * shape->fft;
         row->count = ++row->ours;
     }

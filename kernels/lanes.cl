@@ -34,10 +34,13 @@
  * modulo the largest power of two in D, and so are the points of each pass that they depend on.
  * Blocks that keep no frame are read for their statistics only (lanes_output.clh).
  *
- * Options: LOG_Q; LOG_0 … LOG_4, log2 of the radices above the leaf, 0: no such pass; CHANNELS,
- * COMPONENTS, SPAN, RUN, BLOCKS; FORM; STRIDE of an output frame; FRAME_BYTES, WORD, SWAP, FLOATS,
- * UNSIGNED, SHIFT_LEFT, SHIFT_RIGHT of a sample; SCALED, OFFSETS where some channel needs them;
- * LATE: no new frame is in the window's first half; DECIMATED: D > 1.
+ * ROWS rows of neighbouring channels are one group's work: pass 0 reads and writes the frames of
+ * all of them together, the passes below take them one after the other. This changes no result.
+ *
+ * Options: ROWS; LOG_Q; LOG_0 … LOG_4, log2 of the radices above the leaf, 0: no such pass;
+ * CHANNELS, COMPONENTS, SPAN, RUN, BLOCKS; FORM; STRIDE of an output frame; FRAME_BYTES, WORD,
+ * SWAP, FLOATS, UNSIGNED, SHIFT_LEFT, SHIFT_RIGHT of a sample; SCALED, OFFSETS where some channel
+ * needs them; LATE: no new frame is in the window's first half; DECIMATED: D > 1.
  *
  * In SPECTRUM (struct row_lanes):
  *
@@ -45,6 +48,9 @@
  *     constants   scale, offset_hi, offset_lo, near_full_scale: [LANES] each; the last is the least
  *                 magnitude that can be at full scale
  *     twiddles    [Q][re, im]; with RUN > 1 then those of the leaf, [Q / 8 RUN][7][re, im]
+ *
+ * In STATE, where the points do not fit local memory: a piece for each group of a launch, or, with
+ * SLOTS, SLOT_WORDS words that tell which slots are taken, and one piece a slot.
  */
 
 /* Asks clang for 512-bit operations: it prefers 256 bits because of the first AVX-512 CPUs. */
@@ -313,23 +319,31 @@ PASS(pass_1, pass_2, LOG_1, Q / STEP_0, STEP_1)
 #define pass_1 leaf
 #endif
 
-/* Pass 0 forward takes its points from the ring; its inverse writes them to the output. */
-INLINE void frames_forward(SCRATCH real *z, const struct source *source, struct statistics *stats,
+/* ---- pass 0: between frames and points --------------------------------------------------- */
+
+/* `ROWS` rows that lie side by side in a frame, one butterfly of each in turn, so that a cache line
+ * that holds words of two rows is read, and written, once. */
+#define EACH_ROW(rows)  _Pragma("unroll") for (uint r = 0; r < (rows); r++)
+#define ROW_LOAD(j)     point_load(z + r * POINTS_REALS, (i + (j)*step) / RUN)
+#define ROW_STORE(j, p) point_store(z + r * POINTS_REALS, (i + (j)*step) / RUN, p)
+
+/* Forward takes its points from the ring; its inverse writes them to the output. */
+INLINE void frames_forward(SCRATCH real *z, const struct source *sources, struct statistics *stats,
                            __global const float *w, const enum reading first,
-                           const enum reading second)
+                           const enum reading second, const uint rows)
 {
     const uint step = STEP_0;
 #define WINDOW_LOAD(j)                                                                             \
-    ((struct point){frame_value(source, i + (j)*step, stats, first),                               \
-                    frame_value(source, i + (j)*step + Q, stats, second)})
+    ((struct point){frame_value(sources + r, i + (j)*step, stats + r, first),                      \
+                    frame_value(sources + r, i + (j)*step + Q, stats + r, second)})
 #define WINDOW_FORWARD(R)                                                                          \
     TWIDDLES(R, w)                                                                                 \
     for (uint i = 0; i < step; i += RUN)                                                           \
-    FORWARD(R, WINDOW_LOAD, NODE_STORE)
+    EACH_ROW(rows) FORWARD(R, WINDOW_LOAD, ROW_STORE)
     EACH_RADIX(LOG_0, WINDOW_FORWARD);
 }
 
-INLINE void frames_inverse(SCRATCH real *z, struct target *target, __global const float *w,
+INLINE void frames_inverse(SCRATCH real *z, struct target *targets, __global const float *w,
                            const bool whole)
 {
     const uint step = STEP_0;
@@ -337,13 +351,13 @@ INLINE void frames_inverse(SCRATCH real *z, struct target *target, __global cons
     do {                                                                                           \
         const struct point out = p;                                                                \
         if (!LATE)                                                                                 \
-            target_value(target, i + (j)*step, out.re, false);                                     \
-        target_value(target, i + (j)*step + Q, out.im, whole);                                     \
+            target_value(targets + r, i + (j)*step, out.re, false);                                \
+        target_value(targets + r, i + (j)*step + Q, out.im, whole);                                \
     } while (0)
 #define WINDOW_INVERSE(R)                                                                          \
     TWIDDLES(R, w)                                                                                 \
     for (uint i = 0; i < step; i += RUN)                                                           \
-    INVERSE(R, NODE_LOAD, WINDOW_STORE)
+    EACH_ROW(ROWS) INVERSE(R, ROW_LOAD, WINDOW_STORE)
     EACH_RADIX(LOG_0, WINDOW_INVERSE);
 }
 
@@ -351,62 +365,100 @@ NOINLINE void frames_slow(SCRATCH real *z, const struct source *source, struct s
                           __global const float *w)
 {
     stats_reset(stats);
-    frames_forward(z, source, stats, w, READ_SLOW, READ_SLOW);
+    frames_forward(z, source, stats, w, READ_SLOW, READ_SLOW, 1);
 }
 
-INLINE void frames_read(SCRATCH real *z, const struct source *source, struct statistics *stats,
-                        __global const float *w)
+/* The rows of a group read the same frames, so either all of them or none have absent ones. */
+INLINE void frames_read(SCRATCH real *z, const struct source sources[ROWS],
+                        struct statistics stats[ROWS], __global const float *w)
 {
-    bool slow = source->present != 0;
-    if (!slow) {
-        struct statistics own; /* its address does not escape, so it stays in registers */
-        stats_reset(&own);
-        if (LATE && source->load_from == 0 && source->new_from == Q)
-            frames_forward(z, source, &own, w, READ_OLD, READ_NEW);
+    bool slow[ROWS];
+    EACH_ROW(ROWS) slow[r] = sources[r].present != 0;
+    if (!slow[0]) {
+        struct statistics own[ROWS]; /* their addresses do not escape, so they stay in registers */
+        EACH_ROW(ROWS) stats_reset(&own[r]);
+        if (LATE && sources[0].load_from == 0 && sources[0].new_from == Q)
+            frames_forward(z, sources, own, w, READ_OLD, READ_NEW, ROWS);
         else
-            frames_forward(z, source, &own, w, READ_MIXED, READ_MIXED);
-        own.present = (flag_lanes)(2 * Q - source->new_from) & (LANE_POINT == (word_lanes)0);
-        const flag_lanes greatest = max(own.peak, own.old_peak);
-        slow = FLOATS && any(source->used & (greatest >= (flag_lanes)NOT_FINITE));
-        if (!slow && any(source->used & (own.peak >= AS_FLAGS(source->near_full_scale))))
-            own.overload = overload_count(source);
-        *stats = own;
+            frames_forward(z, sources, own, w, READ_MIXED, READ_MIXED, ROWS);
+        EACH_ROW(ROWS)
+        {
+            const struct source *source = &sources[r];
+            own[r].present = (flag_lanes)(2 * Q - source->new_from) & (LANE_POINT == (word_lanes)0);
+            const flag_lanes greatest = max(own[r].peak, own[r].old_peak);
+            slow[r] = FLOATS && any(source->used & (greatest >= (flag_lanes)NOT_FINITE));
+            if (!slow[r] && any(source->used & (own[r].peak >= AS_FLAGS(source->near_full_scale))))
+                own[r].overload = overload_count(source);
+            stats[r] = own[r];
+        }
     }
-    if (slow)
-        frames_slow(z, source, stats, w);
+    EACH_ROW(ROWS)
+    if (slow[r])
+        frames_slow(z + r * POINTS_REALS, &sources[r], &stats[r], w);
+}
+
+/* ---- the work of a group ----------------------------------------------------------------- */
+
+/* All passes between the frames: down to the leaves and back, row after row. */
+INLINE void spectra_multiply(SCRATCH real *z, __global const float *spectra,
+                             __global const struct row *row, const struct kept kept)
+{
+    __global const real *h = (__global const real *)(spectra + row->own.lanes.spectra);
+    __global const float *twiddles = spectra + row->own.lanes.twiddles;
+    CHILDREN(pass_1, LOG_0, STEP_0, 0);
+    if (DECIMATED)
+        node_inverse(z, twiddles, LOG_0, STEP_0, kept);
 }
 
 /* Not inlined: some compilers make several copies of a kernel. */
 NOINLINE void convolve_blocks(SCRATCH real *z, __global const uchar *input,
                               __global const float *spectra, __global float *output,
-                              __global const struct row *row, uint block)
+                              __global const struct row *rows, uint block)
 {
-    __global const real *h = (__global const real *)(spectra + row->own.lanes.spectra);
-    __global const float *twiddles = spectra + row->own.lanes.twiddles;
-    struct source source;
-    struct statistics stats;
-    struct target target;
-    source_open(&source, input, spectra, row, block);
-    frames_read(z, &source, &stats, twiddles);
-    stats_write(&stats, &source, output, row, block);
-    const struct kept kept = kept_open(row, block);
+    __global const float *twiddles = spectra + rows->own.lanes.twiddles;
+    struct source sources[ROWS];
+    struct statistics stats[ROWS];
+    struct target targets[ROWS];
+    EACH_ROW(ROWS) source_open(&sources[r], input, spectra, rows + r, block);
+    frames_read(z, sources, stats, twiddles);
+    EACH_ROW(ROWS) stats_write(&stats[r], &sources[r], output, rows + r, block);
+    const struct kept kept = kept_open(rows, block);
+    EACH_ROW(ROWS) target_open(&targets[r], &sources[r], output, rows + r, block);
 #if DECIMATED
-    target_open(&target, &source, output, row, block);
-    if (!target_keeps(&target))
+    if (!target_keeps(targets))
         return;
-    CHILDREN(pass_1, LOG_0, STEP_0, 0);
-    node_inverse(z, twiddles, LOG_0, STEP_0, kept);
-    target_kept(&target, z);
-#else
-    CHILDREN(pass_1, LOG_0, STEP_0, 0);
-    target_open(&target, &source, output, row, block);
-    if (target_whole(&target))
-        frames_inverse(z, &target, twiddles, true);
-    else
-        frames_inverse(z, &target, twiddles, false);
 #endif
-    encoder_close(&target.encoder, output, block, source.blocks);
+    _Pragma("nounroll") for (uint r = 0; r < ROWS; r++)
+        spectra_multiply(z + r * POINTS_REALS, spectra, rows + r, kept);
+#if DECIMATED
+    EACH_ROW(ROWS) target_kept(&targets[r], z + r * POINTS_REALS);
+#else
+    if (target_whole(targets))
+        frames_inverse(z, targets, twiddles, true);
+    else
+        frames_inverse(z, targets, twiddles, false);
+#endif
+    EACH_ROW(ROWS) encoder_close(&targets[r].encoder, output, block, sources[r].blocks);
 }
+
+#ifdef SLOTS
+/* A group takes one of SLOTS pieces of scratch memory while it runs. No more groups run at once, so
+ * one is free, and the lowest is most likely still in this thread's cache. */
+INLINE uint slot_take(volatile __global uint *taken)
+{
+    uint slot = 0;
+    while (atomic_xchg(taken + slot, 1u) != 0)
+        slot = (slot + 1) % SLOTS;
+    mem_fence(CLK_GLOBAL_MEM_FENCE);
+    return slot;
+}
+
+INLINE void slot_give(volatile __global uint *taken, uint slot)
+{
+    mem_fence(CLK_GLOBAL_MEM_FENCE);
+    atomic_xchg(taken + slot, 0u);
+}
+#endif
 
 __kernel void lanes(ARGUMENTS)
 {
@@ -415,18 +467,26 @@ __kernel void lanes(ARGUMENTS)
      * cache. */
     const uint group = (uint)(get_group_id(1) * get_num_groups(0) + get_group_id(0));
     const uint rows_here = (uint)get_num_groups(1), blocks_here = (uint)get_num_groups(0);
-    const uint r = LOG_Q < 12 ? group % rows_here : group / blocks_here;
+    const uint g = LOG_Q < 12 ? group % rows_here : group / blocks_here;
     const uint k = LOG_Q < 12 ? group / rows_here : group % blocks_here;
-    __global const struct row *row = rows + row_first + r;
+    __global const struct row *own = rows + row_first + g * ROWS;
     const uint block = (block_first + k) * BLOCKS;
-    if (block >= row->blocks)
+    if (block >= own->blocks)
         return;
-#ifdef GLOBAL_SCRATCH
-    SCRATCH real *z = (__global real *)(state + scratch) + (size_t)group * (2 * Q / RUN);
+#ifdef SLOTS
+    volatile __global uint *taken = (volatile __global uint *)(state + scratch);
+    const uint place = slot_take(taken);
+    SCRATCH real *z =
+        (__global real *)(state + scratch + SLOT_WORDS) + place * (ROWS * POINTS_REALS);
+#elif defined GLOBAL_SCRATCH
+    SCRATCH real *z = (__global real *)(state + scratch) + group * (ROWS * POINTS_REALS);
 #else
     SCRATCH real *z = (SCRATCH real *)local_points;
 #endif
-    convolve_blocks(z, input, spectra, output, row, block);
+    convolve_blocks(z, input, spectra, output, own, block);
+#ifdef SLOTS
+    slot_give(taken, place);
+#endif
 }
 
 #ifdef WIDE_VECTORS

@@ -106,8 +106,9 @@ static struct piece piece_most(const struct launch *launch)
     struct piece most = piece_whole(launch);
     if (launch->stage->kernel == NULL || plan->layout.scratch != SCRATCH_GLOBAL)
         return most;
-    most.rows = least(most.rows, plan->scratch_groups);
-    most.groups = least(most.groups, plan->scratch_groups / most.rows);
+    const uint32_t together = launch->stage->group_rows;
+    most.rows = least(most.rows, plan->scratch_groups * together);
+    most.groups = least(most.groups, plan->scratch_groups / (most.rows / together));
     return most;
 }
 

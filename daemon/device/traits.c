@@ -18,6 +18,8 @@ struct device_traits device_traits_of(const struct device_info *info)
 {
     const uint32_t floats = info->vector_floats, items = info->gpu ? GPU_ITEMS : 1;
     const uint64_t reserved = device_reserved_bytes(items);
+    /* Oclgrind looks for races of groups, which take turns with the memory of a thread. */
+    const bool simulated = strcmp(info->platform, "Oclgrind") == 0;
     return (struct device_traits){
         .lanes = info->gpu ? 1 : CPU_LANES,
         .items = items,
@@ -25,6 +27,7 @@ struct device_traits device_traits_of(const struct device_info *info)
                   : floats >= 8 ? 8
                                 : 4,
         .local_budget_bytes = info->local_bytes > reserved ? info->local_bytes - reserved : 0,
+        .threads = info->gpu || simulated ? 0 : info->compute_units,
         .depth = info->gpu ? DEVICE_DEPTH_GPU : DEVICE_DEPTH_CPU,
         .depth_short = info->gpu ? DEVICE_DEPTH_GPU_SHORT : DEVICE_DEPTH_CPU,
         .builds_apart = info->gpu,

@@ -37,6 +37,7 @@ struct device_traits {
     uint32_t items;              /* ITEMS of the kernels: work-items of a group, 1 on a CPU */
     uint32_t vector;             /* lanes of the device's own vectors: 16, 8 or 4 */
     uint64_t local_budget_bytes; /* local memory of a group for transforms */
+    uint32_t threads;            /* that run one group each; 0: groups are not threads of a CPU */
     uint32_t depth;              /* batches to keep in the device's queue, by default */
     uint32_t depth_short;        /* of short ones */
     bool builds_apart; /* the driver holds launches up while it builds a program: see compiler.h */

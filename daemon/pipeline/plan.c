@@ -95,8 +95,8 @@ int pipeline_make_plan(const struct plan_terms *terms, const struct config_strea
         log_line(terms->hop == 0 ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,
                  "stream %s: variant %s, blocks of %u frames, N = %u, %u partition%s, results in "
                  "%s, chosen %s",
-                 config->name, plan_way(way, info->variant, 0, info->vector), info->hop, info->fft,
-                 info->partitions, info->partitions == 1 ? "" : "s",
+                 config->name, plan_way(way, info->variant, 0, info->vector, info->rows), info->hop,
+                 info->fft, info->partitions, info->partitions == 1 ? "" : "s",
                  native ? "floats" : sample_format_name(&info->results.format, format),
                  choices[info->choice]);
         *delay_frames = filters.delay_frames;

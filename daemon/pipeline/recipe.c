@@ -118,6 +118,6 @@ int recipe_plan(const struct recipe *recipe, struct engine *engine, struct plan 
         return error;
     struct plan_spec any = recipe->spec;
     any.variant = NULL;
-    any.fft = any.items = any.vector = 0;
+    any.fft = any.items = any.vector = any.rows = 0;
     return plan_prepare(engine, &any, out, problem);
 }

@@ -27,7 +27,7 @@ struct subject {
 
 static const char *candidate_name(char text[PLAN_WAY], const struct candidate *candidate)
 {
-    return plan_way(text, candidate->variant, candidate->items, candidate->vector);
+    return plan_way(text, candidate->variant, candidate->items, candidate->vector, candidate->rows);
 }
 
 static void print_way(FILE *out, const struct candidate *candidate, bool block)
@@ -120,10 +120,10 @@ static int explain_stream(struct subject *subject, struct problem *problem)
         subject->out,
         "stream %s: %s, blocks of %u frames, N = %u, %u partition%s, %s\n"
         "  %u channels in, %u out, %u taps; a block about %.1f us, error %.1e in the self-test\n",
-        subject->stream->name, plan_way(variant, info->variant, 0, info->vector), info->hop,
-        info->fft, info->partitions, info->partitions == 1 ? "" : "s", choices[info->choice],
-        info->inputs, info->outputs, info->taps_longest, (double)plan_cost_ns(plan, 1) / 1000,
-        info->self_test_error);
+        subject->stream->name, plan_way(variant, info->variant, 0, info->vector, info->rows),
+        info->hop, info->fft, info->partitions, info->partitions == 1 ? "" : "s",
+        choices[info->choice], info->inputs, info->outputs, info->taps_longest,
+        (double)plan_cost_ns(plan, 1) / 1000, info->self_test_error);
     if (info->spilled_bytes > 0)
         fprintf(subject->out, "  %d bytes of a work-item's registers spill to memory%s\n",
                 info->spilled_bytes,

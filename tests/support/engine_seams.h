@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct plan_info;
+
 struct engine_seams {
     /* seam_device.c */
     bool gpu_shape;           /* work-groups with barriers, one float a lane, also on a CPU */
@@ -42,7 +44,7 @@ struct engine_seams {
     const char *wrong_variant; /* the spectra of this variant's plans are wrong: the self-test must
                                   see it */
     /* What plan_time finds, instead of a measurement [ns]; NULL: it measures. */
-    int64_t (*time_ns)(const char *variant, uint32_t fft, uint32_t hop, uint32_t blocks);
+    int64_t (*time_ns)(const struct plan_info *info, uint32_t blocks);
 };
 
 extern struct engine_seams engine_seams;

@@ -42,7 +42,6 @@ int __wrap_plan_time(struct engine *engine, struct plan *plan, const struct plan
         return __real_plan_time(engine, plan, spec, blocks, runs, ns, problem);
     const uint32_t fit = plan_blocks_fit(plan);
     for (uint32_t i = 0; i < runs; i++)
-        ns[i] = engine_seams.time_ns(plan->info.variant, plan->info.fft, plan->hop,
-                                     blocks < fit ? blocks : fit);
+        ns[i] = engine_seams.time_ns(&plan->info, blocks < fit ? blocks : fit);
     return 0;
 }

@@ -26,6 +26,7 @@ static int spec_check(const struct engine *engine, const struct plan_spec *spec,
         (result_format_native(&spec->results) || sample_format_valid(&spec->results.format)) &&
         isfinite(spec->results.factor) && spec->decimate <= DECIMATE_MAX &&
         (spec->vector == 0 || spec->vector == 4 || spec->vector == 8 || spec->vector == 16) &&
+        spec->rows <= ROWS_MOST &&
         spec->decimate_phase < (spec->decimate > 1 ? spec->decimate : 1) &&
         (spec->fft == 0 ||
          (spec->fft >= FFT_MIN && spec->fft <= FFT_MAX && (spec->fft & (spec->fft - 1)) == 0));
@@ -34,8 +35,8 @@ static int spec_check(const struct engine *engine, const struct plan_spec *spec,
             problem, ERROR_ARGUMENT,
             "a plan takes 1 to %d channels, blocks of 1 to %d frames, 1 to %d blocks at once, "
             "valid sample formats, an fft that is a power of two from %d to %d, a decimation of "
-            "1 to %d with a phase below it, and vectors of 16, 8 or 4 lanes",
-            CHANNELS_MAX, HOP_MAX, BLOCKS_MAX, FFT_MIN, FFT_MAX, DECIMATE_MAX);
+            "1 to %d with a phase below it, vectors of 16, 8 or 4 lanes, and 1 to %d rows a group",
+            CHANNELS_MAX, HOP_MAX, BLOCKS_MAX, FFT_MIN, FFT_MAX, DECIMATE_MAX, ROWS_MOST);
     for (uint32_t e = 0; e < spec->edge_count; e++)
         if (spec->edges[e].input >= spec->inputs || spec->edges[e].output >= spec->outputs_count ||
             spec->edges[e].taps >= spec->taps_count)
@@ -121,6 +122,7 @@ static int prepare_by_wisdom(struct engine *engine, const struct plan_spec *spec
     wise.fft = chosen->fft;
     wise.items = chosen->items;
     wise.vector = chosen->vector;
+    wise.rows = chosen->rows;
     if (spec->hop_free)
         wise.hop = chosen->hop;
     struct problem problem;

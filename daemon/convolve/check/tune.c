@@ -43,7 +43,7 @@ struct list {
 };
 
 static void add(struct list *list, const char *variant, const struct layout *layout, uint32_t hop,
-                uint32_t items, uint32_t vector)
+                uint32_t items, uint32_t vector, uint32_t rows)
 {
     if (list->count == CANDIDATES_MAX)
         return;
@@ -53,12 +53,29 @@ static void add(struct list *list, const char *variant, const struct layout *lay
                                     .partitions = layout->partitions,
                                     .items = items,
                                     .vector = vector,
+                                    .rows = rows,
                                     .spilled_bytes = SPILL_UNKNOWN};
     snprintf(candidate->variant, sizeof candidate->variant, "%s", variant);
 }
 
-/* A variant with one block: the shortest N that will do and a few longer ones. At the shortest also
- * other sizes of work-groups, where the device has them, and of vectors, where the variant has. */
+/* The same with the other numbers of rows a group that the variant can do. */
+static void add_rows(const struct engine *engine, const struct plan_spec *spec,
+                     const struct variant *variant, const struct layout *like, struct list *list)
+{
+    struct plan_spec other = *spec;
+    for (other.rows = 1; other.rows <= ROWS_MOST; other.rows++) {
+        struct layout layout;
+        struct problem ignored;
+        if (like->rows != 0 && other.rows != like->rows &&
+            layout_make(&engine->device, &other, variant, true, &layout, &ignored) == 0 &&
+            layout.rows == other.rows)
+            add(list, variant->name, &layout, spec->hop, 0, layout.vector, layout.rows);
+    }
+}
+
+/* A variant with one block: the shortest N that will do and a few longer ones. With each the
+ * numbers of rows a group, where the variant has a choice; at the shortest also other sizes of
+ * work-groups, where the device has them, and of vectors, where the variant has. */
 static void add_variant(const struct engine *engine, const struct plan_spec *spec,
                         const struct variant *variant, struct list *list)
 {
@@ -78,14 +95,15 @@ static void add_variant(const struct engine *engine, const struct plan_spec *spe
         const bool last = layout.partitions == 1;
         if (layout.partitions > 1 && fft < 4 * spec->hop && fft * 16 < layout.taps_longest)
             continue;
-        add(list, variant->name, &layout, spec->hop, 0, layout.vector);
+        add(list, variant->name, &layout, spec->hop, 0, layout.vector, layout.rows);
+        add_rows(engine, &sized, variant, &layout, list);
         for (size_t i = 0; found == 0 && variant->vectors && i < 3; i++)
             if (vectors[i] != layout.vector)
-                add(list, variant->name, &layout, spec->hop, 0, vectors[i]);
+                add(list, variant->name, &layout, spec->hop, 0, vectors[i], 0);
         for (size_t i = 0;
              found == 0 && engine->device.traits.items > 1 && i < sizeof sizes / sizeof sizes[0];
              i++)
-            add(list, variant->name, &layout, spec->hop, sizes[i], 0);
+            add(list, variant->name, &layout, spec->hop, sizes[i], 0, 0);
         found += last ? 2 : 1;
     }
 }
@@ -141,6 +159,7 @@ static struct plan_spec candidate_spec(const struct plan_spec *spec,
     own.fft = candidate->fft;
     own.items = candidate->items;
     own.vector = candidate->vector;
+    own.rows = candidate->rows;
     return own;
 }
 
@@ -357,10 +376,13 @@ const struct wisdom_entry *plan_wisdom(struct engine *engine, const struct plan_
     return entry;
 }
 
-const char *plan_way(char text[PLAN_WAY], const char *variant, uint32_t items, uint32_t vector)
+const char *plan_way(char text[PLAN_WAY], const char *variant, uint32_t items, uint32_t vector,
+                     uint32_t rows)
 {
     const uint32_t size = items != 0 ? items : vector;
-    if (size != 0)
+    if (rows > 1)
+        snprintf(text, PLAN_WAY, "%s/%ux%u", variant, size, rows);
+    else if (size != 0)
         snprintf(text, PLAN_WAY, "%s/%u", variant, size);
     else
         snprintf(text, PLAN_WAY, "%s", variant);
@@ -387,6 +409,7 @@ uint32_t plan_explain(struct engine *engine, const struct plan_spec *spec,
             candidate->fft = layout.fft;
             candidate->partitions = layout.partitions;
             candidate->vector = layout.vector;
+            candidate->rows = layout.rows;
         }
     }
     return count;

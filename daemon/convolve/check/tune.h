@@ -37,7 +37,8 @@ enum { PLAN_WAY = WISDOM_NAME + 24 };
 
 /* "lanes/16", "fused/256": the variant with the width of its vectors or the size of its
  * work-groups, where they are a choice (not 0). Returns `text`. */
-const char *plan_way(char text[PLAN_WAY], const char *variant, uint32_t items, uint32_t vector);
+const char *plan_way(char text[PLAN_WAY], const char *variant, uint32_t items, uint32_t vector,
+                     uint32_t rows);
 
 /* Every variant as the rule sees it: N and partitions, or in `reason` why it is not for this plan.
  * Returns how many there are (at most `capacity` are filled). Measures nothing. */

@@ -15,11 +15,44 @@
 
 /* ---- memory and stages ------------------------------------------------------------------- */
 
+/* How many groups of one launch have scratch memory of their own. */
+static uint32_t scratch_groups(const struct build *build, uint64_t group_bytes)
+{
+    const struct device *device = build->device;
+    const struct plan_spec *spec = build->spec;
+    if (build->plan->layout.scratch == SCRATCH_SLOTS)
+        return device->traits.threads;
+    const uint32_t rows = spec->inputs > spec->outputs_count ? spec->inputs : spec->outputs_count;
+    const uint64_t most = (uint64_t)rows * spec->blocks_max;
+    /* 64 groups fill a device, and other plans need memory, too */
+    const uint64_t room = device->state.bytes / 4 / group_bytes;
+    uint32_t groups = 4 * device->found.info.compute_units;
+    if (groups > 64)
+        groups = 64;
+    if (groups > room)
+        groups = room > 0 ? (uint32_t)room : 1;
+    return groups > most ? (uint32_t)most : groups;
+}
+
+static int take_scratch(struct build *build, struct problem *problem)
+{
+    struct plan *plan = build->plan;
+    const struct layout *layout = &plan->layout;
+    const uint64_t group_bytes = (uint64_t)layout->planes * layout->fft * sizeof(float);
+    const uint64_t words_bytes = layout->scratch == SCRATCH_SLOTS ? SLOT_WORDS_BYTES : 0;
+    plan->scratch_groups = scratch_groups(build, group_bytes);
+    int error = arena_take(&build->device->state, build->device->upload,
+                           words_bytes + plan->scratch_groups * group_bytes, &plan->scratch_offset,
+                           problem);
+    if (error < 0)
+        plan->scratch_offset = ROW_NONE;
+    return error;
+}
+
 static int take_memory(struct build *build, struct problem *problem)
 {
     struct plan *plan = build->plan;
     struct device *device = build->device;
-    const struct plan_spec *spec = build->spec;
     const struct layout *layout = &plan->layout;
     int error = arena_take(&device->spectrum, device->upload, build->spectra_floats * sizeof(float),
                            &plan->spectra_offset, problem);
@@ -36,27 +69,8 @@ static int take_memory(struct build *build, struct problem *problem)
             return error;
         }
     }
-    if (layout->scratch == SCRATCH_GLOBAL) {
-        const uint32_t rows =
-            spec->inputs > spec->outputs_count ? spec->inputs : spec->outputs_count;
-        const uint64_t most = (uint64_t)rows * spec->blocks_max;
-        /* 64 groups fill a device, and other plans need memory, too */
-        const uint64_t room =
-            device->state.bytes / 4 / ((uint64_t)layout->planes * layout->fft * sizeof(float));
-        plan->scratch_groups = 4 * device->found.info.compute_units;
-        if (plan->scratch_groups > 64)
-            plan->scratch_groups = 64;
-        if (plan->scratch_groups > room)
-            plan->scratch_groups = room > 0 ? (uint32_t)room : 1;
-        if (plan->scratch_groups > most)
-            plan->scratch_groups = (uint32_t)most;
-        error = arena_take(&device->state, device->upload,
-                           (uint64_t)plan->scratch_groups * layout->planes * layout->fft *
-                               sizeof(float),
-                           &plan->scratch_offset, problem);
-        if (error < 0)
-            plan->scratch_offset = ROW_NONE;
-    }
+    if (error == 0 && layout->scratch != SCRATCH_LOCAL)
+        error = take_scratch(build, problem);
     return error;
 }
 
@@ -82,7 +96,7 @@ static void kernel_options(const struct build *build, const char *own, char opti
                            build->plan->layout.items);
     length += results_options(build->plan, options + length, KERNEL_OPTIONS - (size_t)length);
     length += snprintf(options + length, KERNEL_OPTIONS - (size_t)length, "%s%s%s%s",
-                       build->plan->layout.scratch == SCRATCH_GLOBAL ? " -D GLOBAL_SCRATCH" : "",
+                       build->plan->layout.scratch != SCRATCH_LOCAL ? " -D GLOBAL_SCRATCH" : "",
                        is_simulator(device) ? " -cl-opt-disable" : "", own != NULL ? " " : "",
                        own != NULL ? own : "");
     assert(length < KERNEL_OPTIONS);
@@ -287,6 +301,7 @@ int plan_build(struct planner *planner, const struct plan_spec *spec, const stru
         .partitions = layout->partitions + layout->tail.partitions,
         .vector = layout->vector,
         .items = layout->items,
+        .rows = layout->rows,
         .taps_longest = layout->taps_longest,
         .history_frames = (layout->history_blocks + layout->tail_blocks) * spec->hop,
         .decimate = spec->decimate > 1 ? spec->decimate : 1,

@@ -17,8 +17,12 @@ struct device;
 struct plan_spec;
 struct variant;
 
-/* A transform lies in local memory, or in a scratch piece of STATE when it does not fit. */
-enum scratch { SCRATCH_LOCAL, SCRATCH_GLOBAL };
+/* Where a transform lies: in local memory, or, when it does not fit, in a scratch piece of STATE.
+ * Such a piece belongs to a group of a launch; or it is a slot that a group takes while it runs, so
+ * that a thread finds the piece of its last group in its cache. */
+enum scratch { SCRATCH_LOCAL, SCRATCH_GLOBAL, SCRATCH_SLOTS };
+/* Bytes before the slots: a word for each, 1 while it is taken. */
+enum { SLOTS_MAX = 1024, SLOT_WORDS_BYTES = SLOTS_MAX * 4 };
 
 /* The tail of "partitioned". */
 struct tail_layout {
@@ -41,6 +45,7 @@ struct layout {
     uint32_t planes;    /* transforms of scratch a group has */
     uint32_t items;     /* work-items of a group, unless a stage says otherwise */
     uint32_t vector;    /* lanes of a vector; 0: the kernels' own */
+    uint32_t rows;      /* "lanes": rows that a group computes; 0: the variant has no choice */
     uint32_t fft_lanes; /* root lanes of its FFT: 1 or the device's; 0: it has tables of its own */
     struct tail_layout tail; /* partitioned only */
 };

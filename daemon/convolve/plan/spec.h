@@ -24,6 +24,7 @@ enum {
     HOP_MAX = 1 << 19,
     BLOCKS_MAX = 4096,
     CHANNELS_MAX = 1024,
+    ROWS_MOST = 2, /* of channels that one group computes */
 };
 
 enum output_form {
@@ -61,6 +62,9 @@ struct plan_spec {
     const char *variant; /* NULL: by wisdom, else by rule; else its name */
     uint32_t items;      /* work-items of a group, a power of two; 0: the variant's own */
     uint32_t vector; /* "lanes": lanes of a vector, 16, 8 or 4; 0: as wide as the device's own */
+    /* "lanes": rows of channels that a group computes, up to ROWS_MOST where their number allows;
+     * 0: as measured, else one. Changes no result. */
+    uint32_t rows;
     /* For choosing only: */
     double rate_hz;     /* frames a second, 0: unknown */
     int64_t latency_ns; /* most time from a block's first frame to its result; 0: any */
@@ -79,6 +83,7 @@ struct plan_info {
     uint32_t hop, fft, partitions;
     uint32_t vector; /* lanes of a vector where the variant has a choice; 0: it has none */
     uint32_t items;  /* work-items of a group */
+    uint32_t rows;   /* rows of channels that a group computes; 0: the variant has no choice */
     uint32_t decimate, decimate_phase; /* as asked for, at least 1 */
     uint32_t taps_longest;             /* S: the longest of the edges' taps */
     uint32_t history_frames; /* frames before a block that its result needs: the ring must hold them

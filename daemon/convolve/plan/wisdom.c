@@ -91,6 +91,7 @@ static struct candidate candidate_read(const json_t *object)
         .partitions = whole(object, "partitions"),
         .items = whole(object, "work items"),
         .vector = whole(object, "lanes"),
+        .rows = whole(object, "rows"),
         .measured = json_is_true(json_object_get(object, "measured")),
         .one_us = number(object, "alone us"),
         .each_us = number(object, "in a batch us"),
@@ -131,12 +132,12 @@ static bool entry_read(const json_t *object, struct wisdom_entry *entry)
 static json_t *candidate_write(const struct candidate *candidate)
 {
     json_t *object = json_pack(
-        "{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:f, s:f, s:f, s:s}", "variant", candidate->variant,
-        "block", (json_int_t)candidate->hop, "fft", (json_int_t)candidate->fft, "partitions",
-        (json_int_t)candidate->partitions, "work items", (json_int_t)candidate->items, "lanes",
-        (json_int_t)candidate->vector, "measured", candidate->measured, "alone us",
-        candidate->one_us, "in a batch us", candidate->each_us, "error", candidate->error, "reason",
-        candidate->reason);
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:f, s:f, s:f, s:s}", "variant",
+        candidate->variant, "block", (json_int_t)candidate->hop, "fft", (json_int_t)candidate->fft,
+        "partitions", (json_int_t)candidate->partitions, "work items", (json_int_t)candidate->items,
+        "lanes", (json_int_t)candidate->vector, "rows", (json_int_t)candidate->rows, "measured",
+        candidate->measured, "alone us", candidate->one_us, "in a batch us", candidate->each_us,
+        "error", candidate->error, "reason", candidate->reason);
     if (candidate->spilled_bytes != SPILL_UNKNOWN)
         json_object_set_new(object, "spilled bytes", json_integer(candidate->spilled_bytes));
     return object;

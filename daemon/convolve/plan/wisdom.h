@@ -24,6 +24,7 @@ struct candidate {
     uint32_t hop, fft, partitions;
     uint32_t items;  /* work-items of a group, 0: the variant's own */
     uint32_t vector; /* lanes of a vector, 0: the variant has no choice */
+    uint32_t rows;   /* rows that a group computes, 0: the variant has no choice */
     bool measured;
     double one_us;              /* a block alone: submission to completion, median */
     double each_us;             /* a block among `blocks_max`, median */

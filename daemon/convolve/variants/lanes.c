@@ -42,6 +42,7 @@ struct lanes_shape {
     uint32_t channels, components; /* of a group */
     uint32_t span, run, blocks;    /* width = blocks · run · span */
     uint32_t first, groups;        /* channel of the first group */
+    uint32_t rows;                 /* groups of channels that one work-item computes */
 };
 
 /* Lanes per channel and point: complex outputs and envelopes take two, the real and the imaginary
@@ -54,6 +55,14 @@ static uint32_t components(const struct plan_spec *spec)
 static uint32_t log2_of(uint32_t power)
 {
     return (uint32_t)__builtin_ctz(power);
+}
+
+/* How many rows one work-item computes: one unless asked for. Only whole sets of rows, whose
+ * vectors hold one point. */
+static uint32_t rows_together(const struct plan_spec *spec, const struct lanes_shape *shape)
+{
+    const bool set = spec->rows != 0 && shape->run == 1 && shape->groups % spec->rows == 0;
+    return set ? spec->rows : 1;
 }
 
 /* Shapes the stages of a plan: one of full groups, one of the channels that fill none. Returns how
@@ -90,6 +99,7 @@ static uint32_t shapes_of(const struct plan_spec *spec, const struct layout *lay
         if (shape->run == RUN_MAX && above != 3 && above < 5)
             shape->run = RUN_MAX / 2;
         shape->blocks = shape->width / shape->span / shape->run;
+        shape->rows = rows_together(spec, shape);
     }
     return stages;
 }
@@ -162,7 +172,15 @@ static uint64_t group_floats(const struct lanes_shape *shape)
 
 static uint64_t local_bytes(const struct lanes_shape *shape)
 {
-    return (uint64_t)shape->q / shape->run * 2 * shape->width * sizeof(float);
+    return (uint64_t)shape->rows * shape->q / shape->run * 2 * shape->width * sizeof(float);
+}
+
+/* A slot for every thread, so that none waits for another. */
+static bool slots_suit(const struct device *device, const struct layout *layout)
+{
+    const uint64_t slot_bytes = (uint64_t)layout->planes * layout->fft * sizeof(float);
+    const uint32_t slots = device->traits.threads;
+    return slots > 0 && slots <= SLOTS_MAX && slots * slot_bytes <= device->state.bytes / 4;
 }
 
 static const char *lanes_objection(const struct device *device, const struct plan_spec *spec,
@@ -197,14 +215,19 @@ static int lanes_layout(const struct device *device, const struct plan_spec *spe
         layout->vector = LONE_WIDTH;
     const uint32_t stages = shapes_of(spec, layout, shapes);
     layout->fft_lanes = 0;
-    layout->planes = 1;
+    layout->planes = layout->rows = 1;
     layout->scratch = SCRATCH_LOCAL;
     for (uint32_t s = 0; s < stages; s++) {
-        if (shapes[s].width / shapes[s].run > layout->planes)
-            layout->planes = shapes[s].width / shapes[s].run;
+        const uint32_t planes = shapes[s].rows * shapes[s].width / shapes[s].run;
+        if (planes > layout->planes)
+            layout->planes = planes;
+        if (shapes[s].rows > layout->rows)
+            layout->rows = shapes[s].rows;
         if (local_bytes(&shapes[s]) > device->traits.local_budget_bytes)
             layout->scratch = SCRATCH_GLOBAL;
     }
+    if (layout->scratch == SCRATCH_GLOBAL && slots_suit(device, layout))
+        layout->scratch = SCRATCH_SLOTS;
     if (log2_of(layout->fft / 2) - LOG_LEAF > ABOVE_MAX)
         return problem_set(problem, ERROR_UNSUPPORTED, "%s: N = %u is too long for its levels",
                            variant->name, layout->fft);
@@ -300,17 +323,21 @@ static void program_options(const struct build *build, const struct lanes_shape 
     for (uint32_t i = 0; i < LEVELS_MAX; i++)
         length +=
             snprintf(options + length, capacity - (size_t)length, " -D LOG_%u=%u", i, levels[i]);
-    length +=
-        snprintf(options + length, capacity - (size_t)length,
-                 " -D CHANNELS=%u -D COMPONENTS=%u -D SPAN=%u -D RUN=%u -D BLOCKS=%u -D FORM=%u"
-                 " -D STRIDE=%u -D FRAME_BYTES=%u -D WORD=%u -D SWAP=%d -D FLOATS=%d -D UNSIGNED=%d"
-                 " -D SHIFT_LEFT=%u -D SHIFT_RIGHT=%u -D SCALED=%d -D OFFSETS=%d -D LATE=%d"
-                 " -D DECIMATED=%d",
-                 shape->channels, shape->components, shape->span, shape->run, shape->blocks,
-                 row_form(spec->outputs[0]), plan->info.output_floats, like.frame_bytes, like.word,
-                 (like.flags & ROW_SWAP) != 0, (like.flags & ROW_FLOAT) != 0,
-                 (like.flags & ROW_UNSIGNED) != 0, like.shift_left, like.shift_right, scaled,
-                 offsets, like.new_from >= shape->q, plan->info.decimate > 1);
+    length += snprintf(
+        options + length, capacity - (size_t)length,
+        " -D CHANNELS=%u -D COMPONENTS=%u -D SPAN=%u -D RUN=%u -D BLOCKS=%u -D ROWS=%u -D FORM=%u"
+        " -D STRIDE=%u -D FRAME_BYTES=%u -D WORD=%u -D SWAP=%d -D FLOATS=%d -D UNSIGNED=%d"
+        " -D SHIFT_LEFT=%u -D SHIFT_RIGHT=%u -D SCALED=%d -D OFFSETS=%d -D LATE=%d"
+        " -D DECIMATED=%d",
+        shape->channels, shape->components, shape->span, shape->run, shape->blocks, shape->rows,
+        row_form(spec->outputs[0]), plan->info.output_floats, like.frame_bytes, like.word,
+        (like.flags & ROW_SWAP) != 0, (like.flags & ROW_FLOAT) != 0,
+        (like.flags & ROW_UNSIGNED) != 0, like.shift_left, like.shift_right, scaled, offsets,
+        like.new_from >= shape->q, plan->info.decimate > 1);
+    if (plan->layout.scratch == SCRATCH_SLOTS)
+        length +=
+            snprintf(options + length, capacity - (size_t)length, " -D SLOTS=%u -D SLOT_WORDS=%u",
+                     build->device->traits.threads, SLOT_WORDS_BYTES / (uint32_t)sizeof(float));
     assert((size_t)length < capacity);
     (void)length;
 }
@@ -329,6 +356,7 @@ static int fill_stage(struct build *build, const struct lanes_shape *shape, uint
     if (error < 0)
         return error;
     stage->group_blocks = shape->blocks;
+    stage->group_rows = shape->rows;
     stage->count = shape->groups;
     if (plan->layout.scratch == SCRATCH_LOCAL)
         stage->local_bytes = local_bytes(shape);

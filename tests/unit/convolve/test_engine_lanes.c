@@ -12,6 +12,7 @@
  * long: also, every row of that table
  * takes: 4 s CPU in 4 s
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,6 +23,7 @@
 
 #include "convolve/check/prepare.h"
 #include "tests/support/engine_group.h"
+#include "tests/support/engine_seams.h"
 
 /* Devices without vectors decline it. */
 static void only_on_cpus(void)
@@ -262,12 +264,112 @@ static void who_takes_what(void **state)
     }
 }
 
+/* ---- two rows a group --------------------------------------------------------------------- */
+
+/* What one of the two rows of a group meets alone: absent frames are both's, values that are not
+ * finite, at full scale, or of channels beside a set of whole rows are not. */
+static const struct together {
+    const char *format;
+    uint32_t fft, channels, vector;
+    enum output_form form;
+    bool gap, faults;
+    uint32_t rows; /* that the plan gets, of 2 asked for */
+} together[] = {
+    {"f32le", 128, 16, 8, OUTPUT_REAL, false, true, 2},
+    {"s16be", 128, 10, 4, OUTPUT_ENVELOPE, true, false, 1}, /* five rows */
+    {"s16be", 256, 35, 8, OUTPUT_REAL, true, false, 2},     /* and three channels more */
+    {"f32le", 256, 2, 8, OUTPUT_REAL, false, true, 1},      /* vectors of four points */
+};
+
+static struct test_signal *together_signal(const struct together *given, uint32_t hop)
+{
+    struct test_signal *signal = signal_noise(given->format, given->channels, 6ull * hop, 31);
+    if (given->gap)
+        signal_absent(signal, hop + 3, hop + 9);
+    float *x = (float *)(void *)signal->bytes;
+    if (given->faults) {
+        x[(size_t)(2 * hop + 1) * given->channels + given->channels - 1] = NAN;
+        x[(size_t)(4 * hop + 1) * given->channels] = 1.0f; /* full scale */
+    }
+    signal_decode(signal);
+    return signal;
+}
+
+static struct test_run together_run(const struct together *given, const struct test_signal *signal,
+                                    uint32_t rows, uint32_t want)
+{
+    struct test_plan plan;
+    const uint32_t hop = given->fft / 2;
+    test_plan_diagonal(&plan, signal, hop, hop + 1, given->form != OUTPUT_REAL, given->form);
+    plan.spec.variant = "lanes";
+    plan.spec.vector = given->vector;
+    plan.spec.fft = given->fft;
+    plan.spec.blocks_max = 4;
+    plan.spec.rows = rows;
+    test_plan_prepare(engine, &plan, signal);
+    assert_int_equal(plan_info(plan.plan)->rows, want);
+    struct test_run run = run_plan(engine, &plan, signal, &(struct run_options){.seed = 9});
+    expect_convolution("rows together", &plan, signal, &run, 0, run.frames);
+    test_plan_free(&plan);
+    return run;
+}
+
+/* Two rows of channels in one group give what they give apart, to the bit, and the same reports. */
+static void rows_together(void **state)
+{
+    (void)state;
+    only_on_cpus();
+    for (size_t i = 0; i < sizeof together / sizeof together[0]; i++) {
+        const struct together *given = &together[i];
+        struct test_signal *signal = together_signal(given, given->fft / 2);
+        struct test_run apart = together_run(given, signal, 1, 1);
+        struct test_run both = together_run(given, signal, 2, given->rows);
+        const size_t floats = (size_t)apart.frames * given->channels;
+        if (memcmp(apart.samples, both.samples, floats * sizeof(float)) != 0 ||
+            memcmp(apart.reports, both.reports,
+                   (size_t)apart.blocks * given->channels * sizeof apart.reports[0]) != 0)
+            fail_msg("row %zu: two rows a group change a result", i);
+        test_run_free(&apart);
+        test_run_free(&both);
+        signal_free(signal);
+    }
+}
+
+/* Points that do not fit local memory lie in slots: every group has one to itself while it runs,
+ * on however many threads. */
+static void beyond_local_memory(void **state)
+{
+    (void)state;
+    only_on_cpus();
+    engine_seams.local_bytes = 1;
+    harness_engine_close(engine);
+    engine = harness_engine();
+    struct test_signal *signal = signal_noise("f32le", 32, 64 * 64, 17);
+    for (uint32_t rows = 1; rows <= ROWS_MOST; rows++) {
+        struct test_plan plan;
+        test_plan_diagonal(&plan, signal, 64, 65, false, OUTPUT_REAL);
+        plan.spec.variant = "lanes";
+        plan.spec.vector = 8;
+        plan.spec.blocks_max = 32;
+        plan.spec.rows = rows;
+        test_plan_prepare(engine, &plan, signal);
+        assert_int_equal(plan_info(plan.plan)->rows, rows);
+        expect_any_batches(engine, "slots", &plan, signal);
+        test_plan_free(&plan);
+    }
+    signal_free(signal);
+    engine_seams.local_bytes = 0;
+    harness_engine_close(engine);
+    engine = harness_engine();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes),     cmocka_unit_test(channels_stay_apart),
-        cmocka_unit_test(full_scale), cmocka_unit_test(gaps_and_batches),
-        cmocka_unit_test(own_width),  cmocka_unit_test(who_takes_what),
+        cmocka_unit_test(shapes),        cmocka_unit_test(channels_stay_apart),
+        cmocka_unit_test(full_scale),    cmocka_unit_test(gaps_and_batches),
+        cmocka_unit_test(rows_together), cmocka_unit_test(beyond_local_memory),
+        cmocka_unit_test(own_width),     cmocka_unit_test(who_takes_what),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }

@@ -18,7 +18,7 @@ static void traits_follow_from_the_device(void **state)
         struct device_info info;
         struct device_traits expect;
     } rows[] = {
-        {{.gpu = true, .vector_floats = 1, .local_bytes = 48 << 10},
+        {{.gpu = true, .vector_floats = 1, .local_bytes = 48 << 10, .compute_units = 132},
          {.lanes = 1,
           .items = 128,
           .vector = 4,
@@ -26,10 +26,11 @@ static void traits_follow_from_the_device(void **state)
           .depth = 3,
           .depth_short = 6,
           .polled = true}},
-        {{.vector_floats = 16, .local_bytes = 1 << 20},
+        {{.vector_floats = 16, .local_bytes = 1 << 20, .compute_units = 6},
          {.lanes = 16,
           .items = 1,
           .vector = 16,
+          .threads = 6,
           .local_budget_bytes = (1 << 20) - 32 - 1024,
           .depth = 2,
           .depth_short = 2}},
@@ -40,7 +41,7 @@ static void traits_follow_from_the_device(void **state)
           .local_budget_bytes = (1 << 20) - 32 - 1024,
           .depth = 2,
           .depth_short = 2}},
-        {{.vector_floats = 2, .local_bytes = 100},
+        {{.vector_floats = 2, .local_bytes = 100, .compute_units = 6, .platform = "Oclgrind"},
          {.lanes = 16,
           .items = 1,
           .vector = 4,
@@ -53,6 +54,7 @@ static void traits_follow_from_the_device(void **state)
         assert_int_equal(got.lanes, rows[i].expect.lanes);
         assert_int_equal(got.items, rows[i].expect.items);
         assert_int_equal(got.vector, rows[i].expect.vector);
+        assert_int_equal(got.threads, rows[i].expect.threads);
         assert_int_equal(got.local_budget_bytes, rows[i].expect.local_budget_bytes);
         assert_int_equal(got.depth, rows[i].expect.depth);
         assert_int_equal(got.depth_short, rows[i].expect.depth_short);

@@ -34,11 +34,12 @@ static void diagonal(struct test_plan *plan, const struct test_signal *signal, u
 }
 
 /* A device on which overlap-add with N = 512 is by far the quickest. */
-static int64_t invented_ns(const char *variant, uint32_t fft, uint32_t hop, uint32_t blocks)
+static int64_t invented_ns(const struct plan_info *info, uint32_t blocks)
 {
-    const bool best = strcmp(variant, "overlap-add") == 0 && fft == 512;
+    const char *variant = info->variant;
+    const bool best = strcmp(variant, "overlap-add") == 0 && info->fft == 512;
     const int64_t names = variant[0] + variant[strlen(variant) - 1]; /* no two alike */
-    return (best ? 1000 : 5000 + names) * (10 + (int64_t)blocks) + fft + hop;
+    return (best ? 1000 : 5000 + names) * (10 + (int64_t)blocks) + info->fft + info->hop;
 }
 
 static uint32_t steps;
@@ -136,10 +137,12 @@ static bool gathers(const char *variant)
 }
 
 /* What gathers is the quickest, with every N: more candidates than there are finalists. */
-static int64_t gathering_ns(const char *variant, uint32_t fft, uint32_t hop, uint32_t blocks)
+static int64_t gathering_ns(const struct plan_info *info, uint32_t blocks)
 {
+    const char *variant = info->variant;
     const int64_t names = variant[0] + variant[strlen(variant) - 1]; /* no two alike */
-    return ((gathers(variant) ? gather_ns : 50000) + names) * (10 + (int64_t)blocks) + fft + hop;
+    return ((gathers(variant) ? gather_ns : 50000) + names) * (10 + (int64_t)blocks) + info->fft +
+           info->hop;
 }
 
 /* What spills registers loses against what is about as quick, unless it is too little to be felt or
@@ -193,6 +196,56 @@ static void what_spills_loses(void **state)
         test_plan_free(&plan);
         engine_seams.time_ns = NULL;
         engine_seams.spilled_bytes = NULL;
+        signal_free(signal);
+        harness_engine_close(engine);
+    }
+}
+
+/* A device on which `quickest_rows` rows a group take the least time at N = 512. */
+static uint32_t quickest_rows;
+
+static int64_t rows_ns(const struct plan_info *info, uint32_t blocks)
+{
+    const bool best = info->rows == quickest_rows && info->fft == 512;
+    return (best ? 1000 : 5000) * (10 + (int64_t)blocks) + info->fft;
+}
+
+/* Whether that many rows were measured with N = 512 at the device's own vectors. */
+static bool rows_took_part(const struct wisdom_entry *entry, uint32_t rows)
+{
+    for (uint32_t i = 0; i < entry->count; i++)
+        if (entry->candidates[i].measured && entry->candidates[i].fft == 512 &&
+            entry->candidates[i].rows == rows)
+            return true;
+    return false;
+}
+
+/* Each number of rows a group is a candidate with every N; what measured best is followed. */
+static void rows_are_measured(void **state)
+{
+    (void)state;
+    for (quickest_rows = 1; quickest_rows <= ROWS_MOST; quickest_rows++) {
+        struct engine *engine = harness_engine();
+        if (!harness_runs(engine, "lanes")) {
+            harness_engine_close(engine);
+            skip();
+        }
+        struct test_signal *signal = signal_noise("s16be", 32, 1024, 5);
+        struct test_plan plan;
+        diagonal(&plan, signal, 64, 100);
+        plan.spec.variant = "lanes";
+        const struct wisdom_entry *entry = NULL;
+        struct problem problem;
+        engine_seams.time_ns = rows_ns;
+        assert_int_equal(plan_tune(engine, &plan.spec, NULL, NULL, &entry, &problem), 0);
+        engine_seams.time_ns = NULL;
+        assert_true(rows_took_part(entry, 1) && rows_took_part(entry, 2));
+        assert_int_equal(entry->candidates[entry->chosen].rows, quickest_rows);
+        plan.spec.variant = NULL;
+        test_plan_prepare(engine, &plan, signal);
+        assert_int_equal(plan_info(plan.plan)->choice, PLAN_BY_WISDOM);
+        assert_int_equal(plan_info(plan.plan)->rows, quickest_rows);
+        test_plan_free(&plan);
         signal_free(signal);
         harness_engine_close(engine);
     }
@@ -309,7 +362,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_is_followed), cmocka_unit_test(what_spills_loses),
         cmocka_unit_test(nothing_is_told),      cmocka_unit_test(the_latency_binds),
-        cmocka_unit_test(too_fast_a_rate),      cmocka_unit_test(what_cannot_says_why),
+        cmocka_unit_test(rows_are_measured),    cmocka_unit_test(too_fast_a_rate),
+        cmocka_unit_test(what_cannot_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,6 +47,7 @@ static const struct candidate measured[] = {
      .partitions = 3,
      .items = 64,
      .vector = 8,
+     .rows = 2,
      .measured = true,
      .one_us = 5,
      .each_us = 2.5,
@@ -81,6 +82,7 @@ static void put_and_found(void **state)
         assert_int_equal(got->partitions, want->partitions);
         assert_int_equal(got->items, want->items);
         assert_int_equal(got->vector, want->vector);
+        assert_int_equal(got->rows, want->rows);
         assert_int_equal(got->measured, want->measured);
         assert_true(got->one_us == want->one_us && got->each_us == want->each_us);
         assert_int_equal(got->spilled_bytes, want->spilled_bytes);
