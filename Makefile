@@ -466,9 +466,10 @@ $(BUILD)/bench/%.o: CPPFLAGS += $(FFTW_CFLAGS)
 # -ffp-contract=fast: multiply-adds, which the language's own mode keeps apart.
 $(BUILD)/bench/%.o: CFLAGS += -O3 -march=native -ffp-contract=fast
 
-# bench_gpu leaves out the engine's copies (bench/gpu_run.c).
+# What can leave out the engine's copies (bench/gpu_resident.c).
+RESIDENT_WRAPS := -Wl,--wrap=mirror_copy_fresh -Wl,--wrap=mirror_copy_results
 $(BUILD)/bench/bench_gpu: $(BENCH_GPU_SRC:%.c=$(BUILD)/%.o)
-$(BUILD)/bench/bench_gpu: BENCH_WRAPS := -Wl,--wrap=mirror_copy_fresh -Wl,--wrap=mirror_copy_results
+$(BUILD)/bench/bench_gpu: BENCH_WRAPS := $(RESIDENT_WRAPS)
 $(BENCH): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BENCH_COMMON_OBJ) $(LIBDAEMON)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $(BENCH_WRAPS) $(filter %.o,$^) $(LIBDAEMON) $(PKG_LIBS) $(FFTW_LIBS) -o $@
@@ -479,7 +480,9 @@ $(BUILD)/bench/published/plot.o: CPPFLAGS += $(CAIRO_CFLAGS)
 
 $(PUBLISHED): $(BUILD)/bench/%: $(BUILD)/bench/published/%.o $(PUBLISHED_OBJ) $(LIBDAEMON)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(EXTRA_LIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS) $(BENCH_WRAPS) $^ $(PKG_LIBS) $(EXTRA_LIBS) -o $@
+$(BUILD)/bench/bench_published: $(BUILD)/bench/gpu_resident.o
+$(BUILD)/bench/bench_published: BENCH_WRAPS := $(RESIDENT_WRAPS)
 
 # Goes on where it was interrupted; PUBLISHED_ARGS="--fresh" starts again, --help lists the rest.
 .PHONY: bench-published published-programs docs-published

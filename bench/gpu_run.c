@@ -7,33 +7,11 @@
 #include <string.h>
 
 #include "convolve/check/prepare.h"
-#include "convolve/slot.h"
 #include "core/clock.h"
 #include "core/doorbell.h"
 #include "core/random.h"
 
 enum { HOP_MOST = 1 << 19, CHECKED_FRAMES = 64 };
-
-/* ---- resident data ----------------------------------------------------------------------- */
-
-bool gpu_resident;
-
-cl_int __real_mirror_copy_fresh(struct engine *engine, cl_command_queue queue,
-                                const struct batch *batch, bool *any);
-cl_int __wrap_mirror_copy_fresh(struct engine *engine, cl_command_queue queue,
-                                const struct batch *batch, bool *any);
-cl_int __wrap_mirror_copy_fresh(struct engine *engine, cl_command_queue queue,
-                                const struct batch *batch, bool *any)
-{
-    return gpu_resident ? CL_SUCCESS : __real_mirror_copy_fresh(engine, queue, batch, any);
-}
-
-cl_int __real_mirror_copy_results(struct engine *engine, cl_command_queue queue, struct slot *slot);
-cl_int __wrap_mirror_copy_results(struct engine *engine, cl_command_queue queue, struct slot *slot);
-cl_int __wrap_mirror_copy_results(struct engine *engine, cl_command_queue queue, struct slot *slot)
-{
-    return gpu_resident ? CL_SUCCESS : __real_mirror_copy_results(engine, queue, slot);
-}
 
 /* ---- the engine -------------------------------------------------------------------------- */
 

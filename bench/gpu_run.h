@@ -13,15 +13,12 @@
 #include <stdio.h>
 
 #include "bench/gpu_copies.h"
+#include "bench/gpu_resident.h"
 #include "bench/measure.h"
 #include "bench/peer_program.h"
 #include "convolve/engine.h"
 
 enum { LIST_MAX = 24, OUTPUTS_MOST = 256, PEERS_MOST = 3, CROSSING_IN_FLIGHT = 4 };
-
-/* Whether samples and results stay on the device: the linker puts wrappers of gpu_run.c in the
- * place of the engine's copies (BENCH_WRAPS in the Makefile). May change between batches. */
-extern bool gpu_resident;
 
 struct list {
     uint32_t count;

@@ -98,22 +98,40 @@ void cell_repeat(struct bench *bench, struct cell *cell, int64_t first_ns, void 
     cell->kernel_ns = samples_least(&kernel);
 }
 
-int cell_production(struct bench *bench, struct cell *cell, const struct production_shape *shape,
-                    double pairs)
+static int production_cell(struct bench *bench, struct cell *cell,
+                           const struct production_shape *shape, double pairs)
 {
     const struct production_options options = {
         .device = bench->device,
         .cpu_threads = atoi(bench->threads),
         .cache_dir = bench->cache_dir,
+        .variant = cell->part[0] != '\0' ? cell->part : NULL,
         .limit_ns = bench->cell_ns,
+        .set_resident = bench->lab.found.info.gpu ? bench->set_resident : NULL,
     };
     struct production_result result = {0};
     if (production_measure(&options, shape, &result, &bench->problem) == 0) {
         cell->total_ns = result.total_ns / pairs;
+        cell->kernel_ns = result.resident_ns / pairs;
         cell->error = result.error;
         snprintf(cell->note, sizeof cell->note, "%s", result.variant);
     } else {
         snprintf(cell->note, sizeof cell->note, "%.*s", CELL_NOTE - 1, bench->problem.text);
     }
     return cell_add(bench, cell);
+}
+
+int cell_production(struct bench *bench, struct cell *cell, const struct production_shape *shape,
+                    double pairs)
+{
+    int error = production_cell(bench, cell, shape, pairs);
+    for (const char *way = bench->ways; error == 0 && way != NULL && *way != '\0';) {
+        const int length = (int)strcspn(way, ",");
+        struct cell named = cell_of(cell->system, cell->variant, "", cell->m, cell->n);
+        snprintf(named.part, sizeof named.part, "%.*s", length, way);
+        named.baseline_ns = cell->baseline_ns;
+        error = production_cell(bench, &named, shape, pairs);
+        way += length + (way[length] == ',');
+    }
+    return error;
 }

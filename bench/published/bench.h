@@ -17,8 +17,11 @@ enum { REPETITIONS_MAX = 15 };
 
 struct bench {
     const char *device, *threads, *cache_dir;
-    uint64_t points_max; /* M·J·N */
-    int64_t cell_ns;     /* repetitions of a cell end after this long */
+    const char
+        *ways; /* variants of convolvd to measure beside its choice, with commas; NULL: none */
+    void (*set_resident)(bool resident); /* see production.h */
+    uint64_t points_max;                 /* M·J·N */
+    int64_t cell_ns;                     /* repetitions of a cell end after this long */
     int64_t deadline_ns;
     struct lab lab;
     struct cells cells;
@@ -72,7 +75,8 @@ void cell_failed(struct bench *bench, struct cell *cell);
 void cell_repeat(struct bench *bench, struct cell *cell, int64_t first_ns, void (*once)(void *),
                  void *context);
 
-/* The cell of convolvd on `shape`; its time is divided by `pairs`. */
+/* The cell of convolvd on `shape`; its time is divided by `pairs`. One more for each of
+ * bench->ways, whose part is the variant's name. */
 int cell_production(struct bench *bench, struct cell *cell, const struct production_shape *shape,
                     double pairs);
 

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bench/gpu_resident.h"
 #include "bench/published/bench.h"
 #include "bench/published/grid.h"
 #include "bench/published/multiple_convolution.h"
@@ -26,7 +27,7 @@
 
 /* ---- the run ----------------------------------------------------------------------------- */
 
-enum { GROUPS_MAX = 256 };
+enum { GROUPS_MAX = 256, CELLS_MAX = 64 };
 
 static uint32_t list_groups(struct group *groups)
 {
@@ -96,7 +97,25 @@ static void progress(const struct group *group, double before, double all, int64
             system_names[group->system], group->m, group->n);
 }
 
-static int run_all(struct bench *bench, const char *only)
+/* Systems and shapes to run; empty: all. */
+struct selection {
+    const char *only;
+    const char *cells[CELLS_MAX]; /* "SYSTEM,M,N"; an FFT's M is 0 */
+    uint32_t cell_count;
+};
+
+static bool is_selected(const struct selection *selection, const struct group *group)
+{
+    const char *name = system_names[group->system];
+    char shape[64];
+    snprintf(shape, sizeof shape, "%s,%u,%u", name, group->m, group->n);
+    bool selected = selection->cell_count == 0;
+    for (uint32_t i = 0; i < selection->cell_count; i++)
+        selected = selected || strcmp(selection->cells[i], shape) == 0;
+    return selected && (selection->only == NULL || strcmp(selection->only, name) == 0);
+}
+
+static int run_all(struct bench *bench, const struct selection *selection)
 {
     static struct group groups[GROUPS_MAX];
     bool wanted[GROUPS_MAX];
@@ -106,8 +125,7 @@ static int run_all(struct bench *bench, const char *only)
         if (groups[g].system == CONVOLUTION &&
             (uint64_t)groups[g].m * groups[g].m * groups[g].n > bench->points_max)
             groups[g].weight = 0;
-        wanted[g] = (only == NULL || strcmp(only, system_names[groups[g].system]) == 0) &&
-                    !complete(bench, &groups[g]);
+        wanted[g] = is_selected(selection, &groups[g]) && !complete(bench, &groups[g]);
         all += wanted[g] ? groups[g].weight : 0;
     }
     const int64_t since_ns = clock_monotonic_ns();
@@ -136,6 +154,9 @@ static const char help[] =
     "  --csv FILE       cells (default bench/results/published-cpu.csv or -gpu.csv)\n"
     "  --fresh          begin the file again\n"
     "  --only SYSTEM    convolution, fft, direct, pipeline or width\n"
+    "  --cell S,M,N     this system and shape only, e.g. direct,8,10000 or fft,0,65536; any "
+    "number\n"
+    "  --ways A,B       measure convolvd's variants of these names beside its own choice\n"
     "  --points N       largest M*J*N (default 2^20 on a CPU, 2^25 on a GPU)\n"
     "  --cache FOLDER   of program binaries (default none)\n"
     "  --seconds N      stop after that long; the next run goes on\n";
@@ -156,8 +177,14 @@ static uint64_t whole(const char *text)
     return text != NULL ? strtoull(text, NULL, 10) : 0;
 }
 
+static void set_resident(bool resident)
+{
+    gpu_resident = resident;
+}
+
 struct arguments {
-    const char *csv, *only, *try_np;
+    const char *csv, *try_np;
+    struct selection selection;
     bool fresh;
     int64_t seconds;
 };
@@ -171,6 +198,8 @@ static int parse(int argc, char **argv, struct bench *bench, struct arguments *a
                                             {"csv", required_argument, NULL, 'c'},
                                             {"fresh", no_argument, NULL, 'f'},
                                             {"only", required_argument, NULL, 'o'},
+                                            {"cell", required_argument, NULL, 'l'},
+                                            {"ways", required_argument, NULL, 'w'},
                                             {"points", required_argument, NULL, 'p'},
                                             {"seconds", required_argument, NULL, 's'},
                                             {"try-np", required_argument, NULL, 'n'},
@@ -195,7 +224,14 @@ static int parse(int argc, char **argv, struct bench *bench, struct arguments *a
             bench->cache_dir = optarg;
             break;
         case 'o':
-            arguments->only = optarg;
+            arguments->selection.only = optarg;
+            break;
+        case 'l':
+            if (arguments->selection.cell_count < CELLS_MAX)
+                arguments->selection.cells[arguments->selection.cell_count++] = optarg;
+            break;
+        case 'w':
+            bench->ways = optarg;
             break;
         case 'p':
             bench->points_max = whole(optarg);
@@ -227,7 +263,12 @@ static int try_np(struct bench *bench, const char *shape)
 int main(int argc, char **argv)
 {
     static struct bench bench = {
-        .device = "auto", .threads = "0", .cell_ns = 60 * NS_PER_MS, .random = {1}};
+        .device = "auto",
+        .threads = "0",
+        .cell_ns = 60 * NS_PER_MS,
+        .random = {1},
+        .set_resident = set_resident,
+    };
     struct arguments arguments = {0};
     int status = 0;
     if (parse(argc, argv, &bench, &arguments, &status) < 0)
@@ -252,7 +293,7 @@ int main(int argc, char **argv)
         unlink(csv);
     int error = cells_open(&bench.cells, csv, bench.lab.found.info.name, &bench.problem);
     if (error == 0)
-        error = run_all(&bench, arguments.only);
+        error = run_all(&bench, &arguments.selection);
     if (error != 0)
         fprintf(stderr, "bench_published: %s\n", bench.problem.text);
     cells_close(&bench.cells);

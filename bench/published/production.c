@@ -71,7 +71,7 @@ static int make_filters(struct rig *rig, struct random_state *random, struct pro
     return 0;
 }
 
-static int make_plan(struct rig *rig, struct problem *problem)
+static int make_plan(struct rig *rig, const char *variant, struct problem *problem)
 {
     const uint32_t channels = rig->shape->channels;
     struct channel_scale *scales = calloc(channels, sizeof *scales);
@@ -97,6 +97,7 @@ static int make_plan(struct rig *rig, struct problem *problem)
             .hop = rig->shape->hop,
             .blocks_max = rig->shape->blocks,
             .fft = rig->shape->fft,
+            .variant = variant,
         };
         error = sample_format_parse("f32le", &spec.format);
         if (error == 0)
@@ -180,10 +181,12 @@ static double block_error(const struct rig *rig, const struct batch *batch)
     return sqrt(e2 / want2);
 }
 
-static int measure(struct rig *rig, int64_t limit_ns, struct production_result *result,
-                   struct problem *problem)
+/* Repeats the batch for so long; `check`: the first uploads the ring, is compared and not counted.
+ */
+static int repeat(struct rig *rig, int64_t limit_ns, double *least_ns, double *check,
+                  struct problem *problem)
 {
-    int count = -1; /* the first uploads the ring and is not counted */
+    int count = check != NULL ? -1 : 0;
     const int64_t until_ns = clock_monotonic_ns() + limit_ns;
     do {
         double ns;
@@ -191,14 +194,26 @@ static int measure(struct rig *rig, int64_t limit_ns, struct production_result *
         if (batch == NULL || batch->status != BATCH_OK)
             return problem_set(problem, ERROR_DEVICE, "the batch failed");
         if (count < 0)
-            result->error = block_error(rig, batch);
-        else if (count == 0 || ns < result->total_ns)
-            result->total_ns = ns;
+            *check = block_error(rig, batch);
+        else if (count == 0 || ns < *least_ns)
+            *least_ns = ns;
         engine_batch_release(rig->engine, batch);
         count++;
     } while (count < 1 || (count < REPETITIONS_MAX && clock_monotonic_ns() < until_ns));
-    snprintf(result->variant, sizeof result->variant, "%s", plan_info(rig->plan)->variant);
     return 0;
+}
+
+static int measure(struct rig *rig, const struct production_options *options,
+                   struct production_result *result, struct problem *problem)
+{
+    int error = repeat(rig, options->limit_ns, &result->total_ns, &result->error, problem);
+    if (error == 0 && options->set_resident != NULL) {
+        options->set_resident(true);
+        error = repeat(rig, options->limit_ns, &result->resident_ns, NULL, problem);
+        options->set_resident(false);
+    }
+    snprintf(result->variant, sizeof result->variant, "%s", plan_info(rig->plan)->variant);
+    return error;
 }
 
 int production_measure(const struct production_options *options,
@@ -211,11 +226,11 @@ int production_measure(const struct production_options *options,
     if (error == 0)
         error = make_filters(&rig, &random, problem);
     if (error == 0)
-        error = make_plan(&rig, problem);
+        error = make_plan(&rig, options->variant, problem);
     if (error == 0)
         error = fill_ring(&rig, &random, problem);
     if (error == 0)
-        error = measure(&rig, options->limit_ns, result, problem);
+        error = measure(&rig, options, result, problem);
     plan_close(rig.plan);
     engine_ring_close(rig.engine, rig.ring);
     engine_close(rig.engine);

@@ -7,6 +7,7 @@
 #ifndef CONVOLVD_BENCH_PUBLISHED_PRODUCTION_H
 #define CONVOLVD_BENCH_PUBLISHED_PRODUCTION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/error.h"
@@ -20,8 +21,9 @@ struct production_shape {
 enum { PRODUCTION_FILTERS = 64 };
 
 struct production_result {
-    double total_ns; /* fastest of some batches, submitted to completed */
-    double error;    /* ||e||2 / ||y||2 of the middle block, first and last channel */
+    double total_ns;    /* fastest of some batches, submitted to completed */
+    double resident_ns; /* likewise with samples and results in device memory; 0: not measured */
+    double error;       /* ||e||2 / ||y||2 of the middle block, first and last channel */
     char variant[24];
 };
 
@@ -29,7 +31,10 @@ struct production_options {
     const char *device;
     int cpu_threads;
     const char *cache_dir;
-    int64_t limit_ns; /* repeat no longer than this */
+    const char *variant; /* NULL: the engine's choice */
+    int64_t limit_ns;    /* repeat no longer than this */
+    /* Whether the following batches leave out their copies; NULL: no such figure is wanted. */
+    void (*set_resident)(bool resident);
 };
 
 /* 0, or why not. */
