@@ -390,10 +390,23 @@ void engine_ring_close(struct engine *engine, struct ring *ring)
     pthread_mutex_unlock(&engine->planner.workers);
 }
 
+/* The samples are results of a batch that the host has computed: the device has none of them. */
+static bool is_on_host(const struct engine *engine, const void *samples)
+{
+    const float *at = samples, *output = (const float *)(const void *)engine->device.output.host;
+    for (uint32_t i = 0; i < engine->slot_count; i++) {
+        const struct slot *slot = &engine->slots[i];
+        const float *first = output + slot->samples_offset;
+        if (at >= first && at < first + engine->planner.batch_samples)
+            return slot->on_host;
+    }
+    return false;
+}
+
 bool engine_ring_feed(struct engine *engine, struct ring *ring, uint64_t changed_from,
                       uint64_t position, const void *samples, uint32_t frames)
 {
-    return engine_lost(engine) == ENGINE_WORKS &&
+    return engine_lost(engine) == ENGINE_WORKS && !is_on_host(engine, samples) &&
            feeds_add(&engine->feeds, ring, changed_from, position, samples, frames);
 }
 

@@ -197,7 +197,7 @@ static cl_int clear_output(struct engine *engine, const struct plan *plan, uint6
 /* The counts of clipped samples begin at zero, in the memory where the kernels add to them. On a
  * device with memory of its own in one go, over the reports between them, which the kernels write
  * later: a launch of its own for each of 64 items took longer than their work on an H100. */
-static cl_int clear_clips(struct engine *engine, const struct batch *batch)
+static cl_int clear_clips(struct engine *engine, const struct batch *batch, bool on_host)
 {
     uint64_t from = UINT64_MAX, until = 0;
     for (uint32_t i = 0; i < batch->count; i++) {
@@ -208,12 +208,12 @@ static cl_int clear_clips(struct engine *engine, const struct batch *batch)
             (uint64_t)((const uint8_t *)item->saturated - engine->device.output.host);
         const uint64_t bytes =
             (uint64_t)item->blocks * item->plan->info.outputs * sizeof *item->saturated;
-        if (!engine->device.mirrored)
+        if (!engine->device.mirrored || item->plan->on_host)
             memset(engine->device.output.host + offset, 0, bytes);
         from = offset < from ? offset : from;
         until = offset + bytes > until ? offset + bytes : until;
     }
-    if (!engine->device.mirrored || until == 0)
+    if (!engine->device.mirrored || on_host || until == 0)
         return CL_SUCCESS;
     return clear_output(engine, batch->items[0].plan, from, until);
 }
@@ -266,12 +266,27 @@ static cl_int launch_inputs(struct engine *engine, const struct slot *slot, bool
     return code;
 }
 
+/* All of the batch's plans run on the host: neither samples nor results cross the bus. */
+static bool is_on_host(const struct batch *batch)
+{
+    bool all = batch->count > 0;
+    for (uint32_t i = 0; i < batch->count; i++)
+        all = all && batch->items[i].plan->on_host;
+    return all;
+}
+
+static void skip_inputs(struct engine *engine, const struct batch *batch)
+{
+    for (uint32_t i = 0; i < batch->count; i++)
+        mirror_skip_item(engine, &batch->items[i]);
+}
+
 /* Enqueues what comes after kernels, `any` of which were launched: behind the batch's `last` ones,
  * its results. */
 static int end_launch(struct engine *engine, struct slot *slot, bool any, bool last, int error)
 {
     const struct batch *batch = &slot->batch;
-    if (error == 0 && engine->device.mirrored && any) {
+    if (error == 0 && engine->device.mirrored && any && !slot->on_host) {
         cl_int code = CL_SUCCESS;
         /* a function that enqueued on its own leaves no event */
         if (slot->event == NULL)
@@ -307,13 +322,18 @@ int batch_launch(struct engine *engine, struct slot *slot)
     }
     const uint32_t count = plan_launches(engine, slot, works, batch->count, rounds, launches);
 
-    const bool apart = engine->device.mirrored && mirror_apart(engine, slot);
+    slot->on_host = engine->device.mirrored && is_on_host(batch);
+    const bool apart = engine->device.mirrored && !slot->on_host && mirror_apart(engine, slot);
     slot->apart = apart;
     slot->queue = queue_of(engine, slot, apart);
     engine->device.queue = engine->device.compute[slot->queue];
-    cl_int code = engine->device.mirrored ? launch_inputs(engine, slot, apart) : CL_SUCCESS;
+    cl_int code = CL_SUCCESS;
+    if (slot->on_host)
+        skip_inputs(engine, batch);
+    else if (engine->device.mirrored)
+        code = launch_inputs(engine, slot, apart);
     if (code == CL_SUCCESS)
-        code = clear_clips(engine, batch);
+        code = clear_clips(engine, batch, slot->on_host);
     int error = 0;
     if (code != CL_SUCCESS) {
         engine_note_fault(engine, "the device refused a batch: %s", opencl_error_name(code));

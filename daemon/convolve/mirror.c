@@ -2,6 +2,7 @@
 #include "convolve/mirror.h"
 
 #include "convolve/plan/plan.h"
+#include "signal/decimation.h"
 
 static const uint64_t apart_bytes = 1 << 20;
 
@@ -118,6 +119,53 @@ static cl_int copy_item(struct engine *engine, cl_command_queue queue,
     code =
         copy_positions(engine, queue, ring, COPY_PRESENCE, ring->unseen_from, ring->unseen_until);
     ring->unseen_from = ring->unseen_until;
+    return code;
+}
+
+void mirror_skip_item(struct engine *engine, const struct batch_item *item)
+{
+    struct ring_memory *ring = (struct ring_memory *)item->ring;
+    const uint64_t read_until = item->position + (uint64_t)item->blocks * item->plan->hop;
+    const uint64_t until = item->fresh_until > read_until ? item->fresh_until : read_until;
+    if (until > ring->mirrored_until)
+        ring->mirrored_until = until;
+    if (ring->mirrored_until > ring->stale_until)
+        ring->stale_until = ring->mirrored_until;
+    ring->failure_seen = engine->failures;
+    ring_unseen(ring, item->fresh_from, item->fresh_until);
+}
+
+static cl_int copy_output(struct engine *engine, const void *from, uint64_t bytes)
+{
+    const uint64_t offset = (uint64_t)((const uint8_t *)from - engine->device.output.host);
+    if (bytes == 0)
+        return CL_SUCCESS;
+    return clEnqueueWriteBuffer(engine->device.queue, engine->device.output.device, CL_FALSE,
+                                offset, bytes, from, 0, NULL, NULL);
+}
+
+/* The samples that the item writes, and its reports. */
+static cl_int copy_computed_item(struct engine *engine, const struct batch_item *item)
+{
+    const struct plan *plan = item->plan;
+    const struct decimation kept = {plan->info.decimate, plan_kept_first(plan, item->epoch_block)};
+    const uint64_t first = decimation_output(&kept, item->write_from),
+                   until = decimation_output(&kept, item->write_until);
+    const uint64_t frame_bytes = plan->info.output_floats * plan->info.sample_bytes;
+    cl_int code = copy_output(engine, item->reports,
+                              (uint64_t)item->blocks * plan->report_rows * sizeof *item->reports);
+    if (code == CL_SUCCESS && until > first)
+        code = copy_output(engine, (const uint8_t *)item->samples + first * frame_bytes,
+                           (until - first) * frame_bytes);
+    return code;
+}
+
+cl_int mirror_copy_computed(struct engine *engine, const struct slot *slot, const struct plan *plan)
+{
+    cl_int code = CL_SUCCESS;
+    for (uint32_t i = 0; code == CL_SUCCESS && i < slot->batch.count; i++)
+        if (slot->batch.items[i].plan == plan)
+            code = copy_computed_item(engine, &slot->batch.items[i]);
     return code;
 }
 

@@ -35,6 +35,15 @@ cl_int mirror_copy_fresh(struct engine *engine, cl_command_queue queue, const st
 /* Enqueues the copy of reports and samples to the host, after slot->event, and becomes it. */
 cl_int mirror_copy_results(struct engine *engine, cl_command_queue queue, struct slot *slot);
 
+/* In place of both, for an item whose plan is on the host: the mirror lacks what the item has that
+ * is new. A plan on the device that reads the ring later copies it first. */
+void mirror_skip_item(struct engine *engine, const struct batch_item *item);
+
+/* Enqueues the copy of what the slot's items of a plan on the host have computed to the device, for
+ * a batch whose results come from there. */
+cl_int mirror_copy_computed(struct engine *engine, const struct slot *slot,
+                            const struct plan *plan);
+
 /* What is enqueued on `after` from now on waits for all that is on `before`. */
 cl_int mirror_queue_follows(cl_command_queue before, cl_command_queue after);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "convolve/lost.h"
+#include "convolve/mirror.h"
 #include "convolve/object.h"
 #include "convolve/plan/fft_cache.h"
 #include "convolve/plan/fft_plan.h"
@@ -73,6 +74,20 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
     return ERROR_DEVICE;
 }
 
+/* In a batch with kernels, too, what the host has computed goes to the device first: its results
+ * come from there. The batch is complete behind these copies. */
+static int send_computed(struct engine *engine, struct slot *slot, const struct plan *plan)
+{
+    if (slot->event != NULL)
+        clReleaseEvent(slot->event);
+    slot->event = NULL;
+    const cl_int code = mirror_copy_computed(engine, slot, plan);
+    if (code == CL_SUCCESS)
+        return 0;
+    engine_note_fault(engine, "the device refused a copy: %s", opencl_error_name(code));
+    return ERROR_DEVICE;
+}
+
 static int launch_piece(struct engine *engine, struct slot *slot, const struct launch *launch,
                         const struct piece *piece)
 {
@@ -86,8 +101,11 @@ static int launch_piece(struct engine *engine, struct slot *slot, const struct l
         return error;
     }
     const struct row *table = (const struct row *)(const void *)engine->device.table.host;
-    return stage->run(&engine->device, launch->plan, table + launch->first + piece->row,
-                      piece->rows);
+    const int error =
+        stage->run(&engine->device, launch->plan, table + launch->first + piece->row, piece->rows);
+    if (error < 0 || !launch->plan->on_host || !engine->device.mirrored || slot->on_host)
+        return error;
+    return send_computed(engine, slot, launch->plan);
 }
 
 /* All of a launch. A function of the stage's own takes all groups of its rows. */

@@ -38,6 +38,8 @@ struct slot {
     /* device thread */
     uint32_t rows_used, groups;
     uint32_t queue; /* of device.compute */
+    bool on_host;   /* nothing of it is on the device, though that has memory of its own: all of its
+                       plans are on the host */
     bool apart; /* its copies have queues of their own; else all of it is on device.compute[0] */
     cl_event event;
     uint64_t launch;                      /* its number */

@@ -100,6 +100,7 @@ struct plan {
     struct kernel *words_clear; /* likewise; clears counts of clipped samples */
     uint32_t scratch_groups;
     bool stateful;
+    bool on_host; /* its stages run on the device thread, on the host's memory */
     struct plan_reference *reference; /* NULL: not prepared yet */
 
     /* device thread: which blocks lie in STATE */

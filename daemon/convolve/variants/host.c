@@ -1,7 +1,8 @@
 /*
- * The variant "host": on a CPU, overlap-save by native vectors on the device thread itself, for
- * batches so small that a launch would take longer than their work. A row is a group of components,
- * one a lane (host/lanes.h); inputs without an edge have groups for their reports.
+ * The variant "host": overlap-save by native vectors on the device thread itself, for batches so
+ * small that a launch would take longer than their work. A GPU's batches of such plans touch
+ * neither the device nor the bus (launch.h). A row is a group of components, one a lane
+ * (host/lanes.h); inputs without an edge have groups for their reports.
  *
  *     plan's piece of SPECTRUM:  spectra of group 0, 1, … [Q/8][8][2][W] · z [Q][2][W] · tables
  *     row.own.host: where the spectra, the table and z of the row's group lie
@@ -21,7 +22,8 @@
 #include "convolve/plan/variant.h"
 
 enum {
-    LAUNCH_NS = 40000, /* what a launch with PoCL costs, with waking its threads */
+    /* What a launch costs: with PoCL, with waking its threads; on a GPU, with its copies. */
+    LAUNCH_NS = 40000,
     NO_REPORT = UINT32_MAX,
 };
 
@@ -80,14 +82,21 @@ static uint32_t lanes_bound(const struct plan_spec *spec)
 static const char *host_objection(const struct device *device, const struct plan_spec *spec,
                                   bool by_name)
 {
+    (void)device;
     (void)by_name;
-    if (device->traits.lanes == 1 || device->mirrored)
-        return "it is made for CPUs";
     return layout_output_edges(spec);
 }
 
-/* The device thread alone does what a launch spreads over all threads. So, unless the user asks for
- * the variant by name, its largest item has to take less time than the launch. */
+/* What a launch costs beside the work of an item: its own share of that on a CPU, none on a GPU. */
+static double launch_ns(const struct device *device, double item_ns)
+{
+    const uint32_t threads = device->found.info.compute_units;
+    return device->mirrored ? LAUNCH_NS : LAUNCH_NS + item_ns / (threads > 2 ? threads : 2);
+}
+
+/* The device thread alone does what a launch spreads over all threads of a CPU, or hands to a GPU.
+ * So, unless the user asks for the variant by name, its largest item has to take less time than the
+ * launch. */
 static int host_layout(const struct device *device, const struct plan_spec *spec,
                        const struct variant *variant, bool by_name, struct layout *layout,
                        struct problem *problem)
@@ -100,8 +109,7 @@ static int host_layout(const struct device *device, const struct plan_spec *spec
     const uint32_t groups = (lanes_bound(spec) + functions->width - 1) / functions->width;
     const double item_ns =
         (double)spec->blocks_max * groups * layout->fft * host_frame_ns(functions->width);
-    const uint32_t threads = device->found.info.compute_units;
-    if (!by_name && item_ns > LAUNCH_NS + item_ns / (threads > 2 ? threads : 2))
+    if (!by_name && item_ns > launch_ns(device, item_ns))
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "%s: %u blocks of %u channels take longer than a launch", variant->name,
                            spec->blocks_max, spec->inputs);
@@ -235,6 +243,7 @@ static int host_fill(struct build *build, struct problem *problem)
     if (error < 0)
         goto done;
     stage->run = host_run;
+    plan->on_host = true;
     stage->count = groups;
 
     const uint64_t z = shape.groups * fft * width, tables = z + fft * width;

@@ -40,6 +40,7 @@ static void open_chain(struct chain *chain, uint64_t ring_frames)
     test_plan_diagonal(&chain->first, chain->signal, HOP, 60, true, OUTPUT_ENVELOPE);
     test_plan_diagonal(&chain->second, chain->shape, HOP, 130, false, OUTPUT_REAL);
     chain->second.spec.decimate = 8;
+    chain->first.spec.variant = chain->second.spec.variant = "local"; /* both on the device */
     test_plan_prepare(engine, &chain->first, chain->signal);
     test_plan_prepare(engine, &chain->second, chain->shape);
     assert_int_equal(engine_ring_open(engine, FRAMES, 4, &chain->input, &problem), 0);
