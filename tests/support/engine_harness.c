@@ -100,7 +100,7 @@ bool harness_runs(const struct engine *engine, const char *variant)
         return false;
     if (strcmp(variant, "fused") == 0)
         return gpu;
-    return !gpu || (strcmp(variant, "lanes") != 0 && strcmp(variant, "host") != 0);
+    return !gpu || strcmp(variant, "lanes") != 0;
 }
 
 void harness_hold_driver(const struct plan *plan, bool hold)

@@ -113,7 +113,7 @@ static void short_filters_are_its_own(void **state)
         bool crossed, taken;
     } given[] = {
         {16, 3, true, true}, {2, 32, true, true}, {16, 100, true, false}, {16, 3, false, false}};
-    if (!harness_runs(engine, "host"))
+    if (!harness_runs(engine, "lanes"))
         skip(); /* not on GPUs */
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
         struct test_signal *signal = signal_noise("s16le", given[i].channels, 600, i);

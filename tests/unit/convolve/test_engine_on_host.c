@@ -242,6 +242,29 @@ static void counts_of_clipped_samples(void **state)
     scene_close(&scene);
 }
 
+/* By rule it takes what is done before a launch with its copies would be, and only that. */
+static void tiny_batches_stay_on_the_host(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t channels, hop, blocks;
+        bool taken;
+    } given[] = {{1, 64, 1, true},     {16, 64, 4, true},    {16, 256, 1, true},
+                 {2, 64, 1000, false}, {64, 4096, 1, false}, {16, 512, 64, false}};
+    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
+        struct test_signal *signal = signal_noise("s16le", given[i].channels, 600, i);
+        struct test_plan plan;
+        test_plan_diagonal(&plan, signal, given[i].hop, given[i].hop + 1, false, OUTPUT_REAL);
+        plan.spec.blocks_max = given[i].blocks;
+        test_plan_prepare(engine, &plan, signal);
+        const bool taken = strcmp(plan_info(plan.plan)->variant, "host") == 0;
+        if (taken != given[i].taken)
+            fail_msg("row %zu: %s was chosen", i, plan_info(plan.plan)->variant);
+        test_plan_free(&plan);
+        signal_free(signal);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +274,7 @@ int main(void)
         cmocka_unit_test(one_block_of_both),
         cmocka_unit_test(results_of_the_host_are_not_fed),
         cmocka_unit_test(counts_of_clipped_samples),
+        cmocka_unit_test(tiny_batches_stay_on_the_host),
     };
     return cmocka_run_group_tests(tests, open_mirrored_engine, close_engine);
 }

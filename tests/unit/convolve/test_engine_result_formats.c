@@ -21,8 +21,7 @@ static void every_format(void **state)
 {
     (void)state;
     struct test_signal *signal = signal_noise("s16be", 3, 2000, 7);
-    if (harness_runs(engine, "host"))
-        compare_diagonal("real", "host", signal, 100, 77, OUTPUT_REAL, 1, RESULT_FORMATS);
+    compare_diagonal("real", "host", signal, 100, 77, OUTPUT_REAL, 1, RESULT_FORMATS);
     compare_diagonal("real", "direct", signal, 100, 77, OUTPUT_REAL, 1, RESULT_FORMATS_ON_DEVICES);
     signal_free(signal);
 }

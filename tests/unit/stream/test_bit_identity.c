@@ -594,11 +594,11 @@ static void same_bits_of_every_variant(void **state)
 }
 
 /* Device memory of its own, as on a GPU, whose contents another plan does not have: the variants
- * that keep tails or delay lines there, with the kernels of a CPU. */
+ * that keep tails or delay lines there, and the host beside it, with the kernels of a CPU. */
 static void same_bits_of_state_in_a_mirror(void **state)
 {
     (void)state;
-    same_bits("partitioned overlap-add");
+    same_bits("partitioned overlap-add host");
 }
 
 /* The same with kernels as for a GPU. A CPU takes long to compile those:

@@ -19,12 +19,6 @@
 #include "tests/support/engine_group.h"
 #include "tests/support/engine_seams.h"
 
-static void only_on_cpus(void)
-{
-    if (!harness_runs(engine, "host"))
-        skip();
-}
-
 static void run_shape(const char *isa, const char *format, uint32_t channels, enum output_form form,
                       uint32_t hop, uint32_t fft, uint32_t taps, uint64_t seed)
 {
@@ -53,7 +47,6 @@ static void run_shape(const char *isa, const char *format, uint32_t channels, en
 static void transforms_and_taps(void **state)
 {
     (void)state;
-    only_on_cpus();
     static const uint32_t channels[] = {16, 1, 17, 4, 8, 31, 2};
     const uint32_t step = harness_every_shape() ? 2 : 8;
     uint64_t turn = 0;
@@ -71,7 +64,6 @@ static void transforms_and_taps(void **state)
 static void formats(void **state)
 {
     (void)state;
-    only_on_cpus();
     static const char *const names[] = {"s8",    "u8",    "s16le", "s16be", "u16le", "s24le",
                                         "s24be", "s32le", "s32be", "f32le", "f32be"};
     for (int i = 0; (engine_seams.host_isa = host_isa_name(i)) != NULL; i++)
@@ -86,7 +78,6 @@ static void formats(void **state)
 static void banks_forms_and_reports(void **state)
 {
     (void)state;
-    only_on_cpus();
     for (int i = 0; (engine_seams.host_isa = host_isa_name(i)) != NULL; i++) {
         struct test_signal *signal = signal_noise("f32le", 7, 1200, 5);
         const float wrong = (float)NAN, full = -1.0f;
@@ -143,7 +134,6 @@ static void banks_forms_and_reports(void **state)
 static void gaps_and_batches(void **state)
 {
     (void)state;
-    only_on_cpus();
     engine_seams.host_isa = NULL;
     struct test_signal *signal = signal_noise("s24le", 18, 2000, 44);
     signal_absent(signal, 0, 5);
@@ -162,7 +152,6 @@ static void gaps_and_batches(void **state)
 static void tiny_batches_are_its_own(void **state)
 {
     (void)state;
-    only_on_cpus();
     static const struct {
         uint32_t channels, hop, taps, blocks;
         bool taken;
@@ -188,7 +177,6 @@ static void tiny_batches_are_its_own(void **state)
 static void a_matrix_goes_to_another(void **state)
 {
     (void)state;
-    only_on_cpus();
     struct test_signal *signal = signal_noise("s16le", 2, 600, 1);
     struct test_plan plan;
     test_plan_diagonal(&plan, signal, 64, 65, false, OUTPUT_REAL);
