@@ -89,6 +89,67 @@ static void production_ahead(struct report *report)
     }
 }
 
+/* Launches alone, and the part of them for which the paper's device has work enough. */
+static void resident_ahead(struct report *report)
+{
+    enum { VECTORS_MANY = 400, POINTS_MANY = 512 };
+    static const char *const names[] = {"C", "E"};
+    for (int v = 0; v < 2; v++) {
+        struct ratios all = {.count = 0}, many = {.count = 0};
+        for (uint32_t i = 0; i < grid_m_count; i++)
+            for (uint32_t n = GRID_N_MIN; n <= GRID_N_MAX; n *= 2) {
+                const uint32_t m = grid_m[i];
+                const double ours = report_pure(report, "convolution", "convolvd", m, n),
+                             theirs = report_pure(report, "convolution", names[v], m, n);
+                ratio(&all, ours, theirs);
+                if (m * m >= VECTORS_MANY && n >= POINTS_MANY)
+                    ratio(&many, ours, theirs);
+            }
+        if (all.count == 0)
+            continue;
+        fprintf(report->out, "- **convolvd in device memory is ahead of %s's launches** by ",
+                names[v]);
+        print_ratios(report->out, &all);
+        fprintf(report->out, "; with M·J ≥ %d and N ≥ %d by ", VECTORS_MANY, POINTS_MANY);
+        print_ratios(report->out, &many);
+        fprintf(report->out, ".\n");
+    }
+}
+
+/* Names the cells in which convolvd is less than this far ahead, host to host. */
+static const double wanted_ahead = 1.5;
+
+static void behind_in(struct report *report, const char *system, const char *const *variants,
+                      uint32_t *count)
+{
+    for (uint32_t i = 0; i < report->cells.count; i++) {
+        const struct cell *ours = &report->cells.cells[i];
+        if (strcmp(ours->system, system) != 0 || strcmp(ours->variant, "convolvd") != 0 ||
+            ours->part[0] != '\0' || !(ours->total_ns > 0))
+            continue;
+        for (const char *const *name = variants; *name != NULL; name++) {
+            const double theirs = report_speedup(report, system, *name, ours->m, ours->n);
+            const double ahead = report_speedup(report, system, "convolvd", ours->m, ours->n);
+            if (theirs > 0 && ahead < wanted_ahead * theirs)
+                fprintf(report->out, "%s %s M %u N %u (%.2f of %s)", (*count)++ > 0 ? "," : "",
+                        system, ours->m, ours->n, ahead / theirs, *name);
+        }
+    }
+}
+
+static void behind(struct report *report)
+{
+    static const char *const convolution[] = {"C", "E", NULL}, *const fft[] = {"A", NULL},
+                             *const forms[] = {"global", "constant", "stride", NULL};
+    uint32_t count = 0;
+    fprintf(report->out,
+            "- **Cells in which convolvd is less than %.1f times ahead**:", wanted_ahead);
+    behind_in(report, "convolution", convolution, &count);
+    behind_in(report, "fft", fft, &count);
+    behind_in(report, "direct", forms, &count);
+    fprintf(report->out, "%s.\n", count == 0 ? " none" : "");
+}
+
 static void transfers(struct report *report)
 {
     static const char *const pairs[][2] = {{"B", "A"}, {"E", "D"}};
@@ -215,6 +276,8 @@ int report_findings(struct report *report)
     against(report, "C", "E");
     transfers(report);
     production_ahead(report);
+    resident_ahead(report);
+    behind(report);
     best_fft(report);
     direct(report);
     local_sizes(report);

@@ -28,6 +28,13 @@ double report_speedup(const struct report *report, const char *system, const cha
     return cell != NULL && cell->total_ns > 0 ? cell->baseline_ns / cell->total_ns : 0;
 }
 
+double report_pure(const struct report *report, const char *system, const char *variant, uint32_t m,
+                   uint32_t n)
+{
+    const struct cell *cell = cells_find(&report->cells, system, variant, "", m, n);
+    return cell != NULL && cell->kernel_ns > 0 ? cell->baseline_ns / cell->kernel_ns : 0;
+}
+
 int report_plot(struct report *report, const struct plot *plot, const char *name)
 {
     char path[600];
@@ -99,6 +106,30 @@ static const char *private_room(const struct report *report, uint32_t m, uint32_
     return "–";
 }
 
+/* The second column of a GPU: what no transfer takes part in. */
+static void resident_rows(struct report *report)
+{
+    FILE *out = report->out;
+    bool any = false;
+    for (uint32_t n = GRID_N_MIN; n <= GRID_N_MAX; n *= 2)
+        for (uint32_t i = 0; i < grid_m_count; i++) {
+            const uint32_t m = grid_m[i];
+            const double ours = report_pure(report, "convolution", "convolvd", m, n);
+            if (!(ours > 0))
+                continue;
+            if (!any)
+                fprintf(out,
+                        "\nIn device memory: K of the launches alone, and of convolvd's batch, "
+                        "submitted to completed, without its copies.\n\n"
+                        "| N | M×J | C | E | convolvd |\n|--:|--:|--:|--:|--:|\n");
+            any = true;
+            char c[16], e[16], text[16];
+            fprintf(out, "| %u | %u×%u | %s | %s | %s |\n", n, m, m,
+                    number(report_pure(report, "convolution", "C", m, n), c),
+                    number(report_pure(report, "convolution", "E", m, n), e), number(ours, text));
+        }
+}
+
 int report_convolution(struct report *report)
 {
     FILE *out = report->out;
@@ -130,6 +161,7 @@ int report_convolution(struct report *report)
                     report_speedup(report, "convolution", convolution_names[v], m, n), ours);
             fprintf(out, "\n");
         }
+    resident_rows(report);
     fprintf(out, "\nShapes that were left out, and why:\n\n");
     char last[CELL_NOTE] = "";
     uint32_t left_out = 0;
@@ -157,12 +189,6 @@ int report_convolution(struct report *report)
 
 /* ---- one FFT ----------------------------------------------------------------------------- */
 
-static double fft_pure(const struct report *report, const char *variant, uint32_t n)
-{
-    const struct cell *cell = cells_find(&report->cells, "fft", variant, "", 0, n);
-    return cell != NULL && cell->kernel_ns > 0 ? cell->baseline_ns / cell->kernel_ns : 0;
-}
-
 static void fft_head(FILE *out, const char *what)
 {
     fprintf(out, "\n%s\n\n| N |", what);
@@ -183,7 +209,7 @@ static void fft_rows(struct report *report, bool pure, bool growth)
         const double ours = report_speedup(report, "fft", "convolvd", 0, n);
         double a_here = 1, a_published = 1, a_ours = 1;
         if (growth) {
-            a_here = fft_pure(report, "A", n);
+            a_here = report_pure(report, "fft", "A", 0, n);
             a_published = figures_find(&report->figures, "fft", "A", 0, n, "K2");
             a_ours = report_speedup(report, "fft", "A", 0, n);
         }
@@ -191,8 +217,8 @@ static void fft_rows(struct report *report, bool pure, bool growth)
         for (int v = 0; v < FFT_VARIANTS; v++) {
             const char *variant = fft_variant_name((enum fft_variant)v);
             const double published = figures_find(&report->figures, "fft", variant, 0, n, quantity);
-            const double here =
-                pure ? fft_pure(report, variant, n) : report_speedup(report, "fft", variant, 0, n);
+            const double here = pure ? report_pure(report, "fft", variant, 0, n)
+                                     : report_speedup(report, "fft", variant, 0, n);
             three(report->out, a_published > 0 ? published / a_published : 0,
                   a_here > 0 ? here / a_here : 0, a_ours > 0 ? ours / a_ours : 0);
         }
@@ -219,7 +245,7 @@ int report_fft(struct report *report)
         const char *variant = fft_variant_name((enum fft_variant)v);
         struct plot_curve *curve = plot_curve(&plot, variant, v);
         for (uint32_t p = FFT_LOG2_MIN; p <= FFT_LOG2_MAX; p++)
-            plot_point(curve, 1u << p, fft_pure(report, variant, 1u << p));
+            plot_point(curve, 1u << p, report_pure(report, "fft", variant, 0, 1u << p));
     }
     static const char *const also[] = {"A", "C^L", "F"};
     static const int colours[] = {FFT_A, FFT_CL, FFT_F};

@@ -57,6 +57,9 @@ int report_width(struct report *report);
 /* baseline / total of a cell that was run, else 0. */
 double report_speedup(const struct report *report, const char *system, const char *variant,
                       uint32_t m, uint32_t n);
+/* Likewise of its launches alone; of convolvd with samples and results in device memory. */
+double report_pure(const struct report *report, const char *system, const char *variant, uint32_t m,
+                   uint32_t n);
 
 /* Writes a plot and, in Markdown, its place. */
 int report_plot(struct report *report, const struct plot *plot, const char *name);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 #define VARIANTS(row)                                                                              \
-    row(host)                    /* CPU, without a launch: tiny batches, one edge an output */     \
+    row(host)                    /* without a launch: tiny batches, one edge an output */          \
         row(lanes)               /* CPU, one launch: a channel in each lane of a vector */         \
         row(fused)               /* GPU, one launch: a block in the registers of its work-group */ \
         row(staged)              /* GPU, long blocks: the transform in columns and rows */         \
