@@ -125,9 +125,10 @@ static void walk_text_length(struct walk *w, struct record_span *span)
 static void walk_header(struct walk *w, struct record *r)
 {
     uint32_t magic = MAGIC, checksum = 0;
-    uint8_t version = RECORD_VERSION;
+    uint8_t version = r->events ? RECORD_VERSION_EVENTS : RECORD_VERSION;
     walk_u32(w, &magic);
     walk_u8(w, &version);
+    r->events = version == RECORD_VERSION_EVENTS;
     walk_u8(w, &r->kind);
     walk_u16(w, &r->channels);
     walk_u32(w, &r->flags);
@@ -164,6 +165,11 @@ static void walk_header(struct walk *w, struct record *r)
     walk_text_length(w, &r->worker);
     walk_u32(w, &r->state.count);
     walk_u32(w, &r->range_count);
+    if (!r->events)
+        return;
+    walk_u64(w, &r->checkpoint);
+    walk_u32(w, &r->analysis.count);
+    walk_u32(w, &r->mark_count);
 }
 
 static void walk_range(struct walk *w, struct record_range *range)
@@ -178,7 +184,20 @@ static void walk_range(struct walk *w, struct record_range *range)
     range->absent = flags & RANGE_ABSENT;
 }
 
+static void walk_mark(struct walk *w, struct record_mark *mark)
+{
+    walk_u64(w, &mark->from);
+    walk_u64(w, &mark->until);
+    walk_u32(w, &mark->channel);
+    walk_reserved(w, RECORD_MARK_BYTES - 20);
+}
+
 /* ---- writing ----------------------------------------------------------------------------- */
+
+static size_t header_bytes(const struct record *r)
+{
+    return r->events ? RECORD_EVENTS_HEADER_BYTES : RECORD_HEADER_BYTES;
+}
 
 static size_t samples_bytes(const struct record *r)
 {
@@ -188,14 +207,19 @@ static size_t samples_bytes(const struct record *r)
 size_t record_bytes(const struct record *r)
 {
     const struct record_span *const texts[] = {&r->plan, &r->filters, &r->config, &r->worker};
-    size_t bytes = RECORD_HEADER_BYTES + (size_t)r->range_count * RECORD_RANGE_BYTES +
-                   r->state.count + samples_bytes(r);
+    size_t bytes = header_bytes(r) + (size_t)r->range_count * RECORD_RANGE_BYTES + r->state.count +
+                   samples_bytes(r);
+    if (r->events)
+        bytes += (size_t)r->mark_count * RECORD_MARK_BYTES + r->analysis.count;
     for (int i = 0; i < 4; i++) {
         if (texts[i]->count > TEXT_BYTES_MAX)
             return 0;
         bytes += texts[i]->count;
     }
-    return r->range_count <= RECORD_RANGES_MAX && bytes <= RECORD_BYTES_MAX ? bytes : 0;
+    return r->range_count <= RECORD_RANGES_MAX && r->mark_count <= RECORD_MARKS_MAX &&
+                   bytes <= RECORD_BYTES_MAX
+               ? bytes
+               : 0;
 }
 
 static void write_bytes(struct walk *w, const uint8_t *bytes, size_t count)
@@ -218,16 +242,22 @@ void record_write(const struct record *record, uint8_t *out)
     struct record r = *record;
     struct walk w = {.to = out};
     walk_header(&w, &r);
-    assert(w.to == out + RECORD_HEADER_BYTES);
+    assert(w.to == out + header_bytes(&r));
     for (uint32_t i = 0; i < r.range_count; i++) {
         struct record_range range = r.ranges[i];
         walk_range(&w, &range);
+    }
+    for (uint32_t i = 0; r.events && i < r.mark_count; i++) {
+        struct record_mark mark = r.marks[i];
+        walk_mark(&w, &mark);
     }
     write_bytes(&w, r.plan.bytes, r.plan.count);
     write_bytes(&w, r.filters.bytes, r.filters.count);
     write_bytes(&w, r.config.bytes, r.config.count);
     write_bytes(&w, r.worker.bytes, r.worker.count);
     write_bytes(&w, r.state.bytes, r.state.count);
+    if (r.events)
+        write_bytes(&w, r.analysis.bytes, r.analysis.count);
     write_bytes(&w, r.samples, samples_bytes(&r));
     uint32_t sum = checksum_of(out, record_bytes(record));
     w.to = out + CHECKSUM_AT;
@@ -268,6 +298,19 @@ static bool range_fits(const struct record *r, const struct record_range *range)
            (!range->absent || (range->from >= r->from && range->until <= r->next));
 }
 
+static bool events_fit(const struct record *r)
+{
+    return (r->kind != RECORD_ANALYSIS || r->events) &&
+           (r->kind == RECORD_ANALYSIS || r->analysis.count == 0) &&
+           (r->kind == RECORD_DATA || r->mark_count == 0);
+}
+
+static bool mark_fits(const struct record *r, const struct record_mark *mark)
+{
+    return mark->from < mark->until && mark->from >= r->first && mark->until <= r->next &&
+           mark->channel < r->channels;
+}
+
 /* The next `count` bytes, for which there is room. */
 static const uint8_t *take(struct walk *w, size_t count)
 {
@@ -279,11 +322,13 @@ static const uint8_t *take(struct walk *w, size_t count)
 static void take_spans(struct walk *w, struct record *r)
 {
     r->range_bytes = take(w, (size_t)r->range_count * RECORD_RANGE_BYTES);
+    r->mark_bytes = take(w, (size_t)r->mark_count * RECORD_MARK_BYTES);
     r->plan.bytes = take(w, r->plan.count);
     r->filters.bytes = take(w, r->filters.count);
     r->config.bytes = take(w, r->config.count);
     r->worker.bytes = take(w, r->worker.count);
     r->state.bytes = take(w, r->state.count);
+    r->analysis.bytes = take(w, r->analysis.count);
     r->samples = take(w, samples_bytes(r));
 }
 
@@ -302,15 +347,17 @@ enum record_fault record_read(const uint8_t *bytes, size_t count, struct record 
         return RECORD_FAULT_SHORT;
     if (word_at(bytes) != MAGIC)
         return RECORD_FAULT_MAGIC;
-    if (bytes[CHECKSUM_BYTES] != RECORD_VERSION)
+    if (bytes[CHECKSUM_BYTES] != RECORD_VERSION && bytes[CHECKSUM_BYTES] != RECORD_VERSION_EVENTS)
         return RECORD_FAULT_VERSION;
+    if (bytes[CHECKSUM_BYTES] == RECORD_VERSION_EVENTS && count < RECORD_EVENTS_HEADER_BYTES)
+        return RECORD_FAULT_SHORT;
     if (count > RECORD_BYTES_MAX || word_at(bytes + CHECKSUM_AT) != checksum_of(bytes, count))
         return RECORD_FAULT_DAMAGED;
     struct walk w = {.from = bytes};
     walk_header(&w, record);
-    if (record->kind < RECORD_TAKE || record->kind > RECORD_RELEASE || !format_fits(record) ||
-        !numbers_fit(record) || !times_fit(record) || w.strange ||
-        record->range_count > RECORD_RANGES_MAX)
+    if (record->kind < RECORD_TAKE || record->kind > RECORD_ANALYSIS || !format_fits(record) ||
+        !numbers_fit(record) || !times_fit(record) || w.strange || !events_fit(record) ||
+        record->range_count > RECORD_RANGES_MAX || record->mark_count > RECORD_MARKS_MAX)
         return RECORD_FAULT_MALFORMED;
     if (record_bytes(record) != count)
         return RECORD_FAULT_SHORT;
@@ -322,7 +369,23 @@ enum record_fault record_read(const uint8_t *bytes, size_t count, struct record 
         if (at.strange || !range_fits(record, &range))
             return RECORD_FAULT_MALFORMED;
     }
+    for (uint32_t i = 0; i < record->mark_count; i++) {
+        struct walk at = {.from = record->mark_bytes + (size_t)i * RECORD_MARK_BYTES};
+        struct record_mark mark = {0};
+        walk_mark(&at, &mark);
+        if (at.strange || !mark_fits(record, &mark))
+            return RECORD_FAULT_MALFORMED;
+    }
     return RECORD_FAULT_NONE;
+}
+
+struct record_mark record_mark_at(const struct record *r, uint32_t i)
+{
+    struct record_mark mark = {0};
+    struct walk w = {.from = r->mark_bytes + (size_t)i * RECORD_MARK_BYTES};
+    assert(i < r->mark_count);
+    walk_mark(&w, &mark);
+    return mark;
 }
 
 struct record_range record_range_at(const struct record *r, uint32_t i)

@@ -5,6 +5,9 @@
  *
  *     | header 200 | ranges 24 each | plan | filters | config | worker | state | samples |
  *
+ * With events of analyses (version 2) the header has 16 bytes more, and marks stand behind the
+ * ranges, `analysis` (wire/logged.h) behind the state.
+ *
  * Integers are little-endian; samples have the order of their format. A record says which frames it
  * accounts for, [from, next), and carries the samples of [first, next): what lies between `from`
  * and `first` was given up, for the causes that its ranges name. `from` is the `next` of the record
@@ -26,10 +29,14 @@
 #include "wire/format.h"
 
 enum {
-    RECORD_VERSION = 1,
+    RECORD_VERSION = 1,        /* of a log without analyses … */
+    RECORD_VERSION_EVENTS = 2, /* … and with them */
     RECORD_HEADER_BYTES = 200,
+    RECORD_EVENTS_HEADER_BYTES = 216,
     RECORD_RANGE_BYTES = 24,
+    RECORD_MARK_BYTES = 24,
     RECORD_RANGES_MAX = 4096,
+    RECORD_MARKS_MAX = 65536,
     RECORD_CAUSES = 32, /* causes are 0 … 31 */
     RECORD_CHANNELS_MAX = 1024,
     RECORD_BYTES_MAX = 64 << 20, /* no NATS server takes a longer message */
@@ -43,7 +50,8 @@ enum {
     X(CHANGE, 3, "change", "other filters, gains or mutes from a frame on, at or behind `next`")   \
     X(BEAT, 4, "beat", "its owner is alive and has nothing else to append")                        \
     X(END, 5, "end", "the epoch has ended before frame `next`")                                    \
-    X(RELEASE, 6, "release", "its owner gives the log up")
+    X(RELEASE, 6, "release", "its owner gives the log up")                                         \
+    X(ANALYSIS, 7, "analysis", "events of analyses, or what they hold; version 2")
 
 enum record_kind {
 #define X(name, number, word, sentence) RECORD_##name = number,
@@ -70,6 +78,12 @@ struct record_range {
     uint64_t from, until;
     uint8_t cause; /* 0 … RECORD_CAUSES - 1 */
     bool absent;   /* the frames never came: their samples are the code of zero */
+};
+
+/* Frames [from, until) of a channel of the samples rest on input near full scale. */
+struct record_mark {
+    uint64_t from, until;
+    uint32_t channel;
 };
 
 /* Text or bytes inside a record; not terminated. */
@@ -111,6 +125,14 @@ struct record {
     uint16_t sequence;
 
     uint32_t chain_before, chain; /* CRC-32C of all samples of the log before `first`; to `next` */
+
+    bool events; /* version 2; else the next four are 0 */
+    /* The record with which the newest state of the analyses begins; 0: there is none. */
+    uint64_t checkpoint;
+    struct record_span analysis;     /* of ANALYSIS alone: wire/logged.h */
+    uint32_t mark_count;             /* of DATA alone */
+    const struct record_mark *marks; /* writing; reading: NULL, see record_mark_at */
+    const uint8_t *mark_bytes;       /* reading */
 
     /* What follows the header. */
     struct record_span plan;    /* pinned, as text; empty: as before */
@@ -160,6 +182,9 @@ enum record_fault record_read(const uint8_t *bytes, size_t count, struct record 
 
 /* Range i of a record that was read, i < range_count. */
 struct record_range record_range_at(const struct record *record, uint32_t i);
+
+/* Mark i, likewise. */
+struct record_mark record_mark_at(const struct record *record, uint32_t i);
 
 /* The chain behind the record's first `frames` samples. */
 uint32_t record_chain(const struct record *record, uint32_t frames);

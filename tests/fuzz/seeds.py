@@ -277,6 +277,17 @@ def log():
     yield record(5, 140, flags=4, texts=(b"plan", b"f" * 64, b"c", b"host/a"), state=b"state")
     yield record(6, 140, channels=0)
 
+    def with_events(data, analysis=b"", marks=()):
+        at = 200
+        body = b"".join(struct.pack("<QQII", *mark, 0) for mark in marks)
+        return data[:4] + b"\2" + data[5:at] + struct.pack("<QII", 41, len(analysis), len(marks)) + body + analysis + data[at:]
+
+    def part(form, name, number, count, before, chain, data):
+        return struct.pack("<BBHIQIIII", form, 0, len(name), len(data), number, count, before, chain, 0) + name + data
+    # CRC-32C of the lines is theirs: the harness makes right that of the record alone.
+    yield with_events(record(7, 140), part(1, b"bursts", 1, 1, 0, 0xF01F9D27, b"{}\n") + part(2, b"", 0, 9, 0, 5, b"state"))
+    yield with_events(record(2, 100, 40, 1), marks=((100, 104, 0), (103, 140, 1)))
+
 
 SEEDS = {"fuzz_log": log, "web": web, "tradb": tradb, "handover": handover, "fuzz_state": state, "stream": stream, "receiver": receiver, "recording": recording, "control": control, "osc": osc, "convolv": convolv, "config": config, "taps": taps, "rtp": rtp, "udp": headerless, "headerless": headerless,
          "sequence": rtp}

@@ -178,9 +178,10 @@ static void test_contradictions(void **unused)
         enum record_fault fault;
     } cases[] = {
         {"magic", 0, 'X', RECORD_FAULT_MAGIC},
-        {"version", 4, 2, RECORD_FAULT_VERSION},
+        {"version", 4, 3, RECORD_FAULT_VERSION},
         {"no kind", 5, 0, RECORD_FAULT_MALFORMED},
-        {"unknown kind", 5, 7, RECORD_FAULT_MALFORMED},
+        {"unknown kind", 5, 8, RECORD_FAULT_MALFORMED},
+        {"events in version 1", 5, RECORD_ANALYSIS, RECORD_FAULT_MALFORMED},
         {"samples of a beat", 5, RECORD_BEAT, RECORD_FAULT_MALFORMED},
         {"too many channels", 7, 5, RECORD_FAULT_MALFORMED},
         {"samples without channels", 6, 0, RECORD_FAULT_MALFORMED},
@@ -214,6 +215,94 @@ static void test_contradictions(void **unused)
     r.range_count = 1;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t count;
+        uint8_t *bytes = written(&r, &count);
+        bytes[cases[i].at] = cases[i].value;
+        sign(bytes, count);
+        const enum record_fault fault = record_read(bytes, count, &got);
+        if (fault != cases[i].fault)
+            fail_msg("%s: %s", cases[i].what, record_fault_sentence(fault));
+        free(bytes);
+    }
+}
+
+/* ---- with events ------------------------------------------------------------------------- */
+
+/* Frames [0, FRAMES) with a mark. */
+static struct record marked(const struct record_mark *mark)
+{
+    struct record r = data(0, FRAMES);
+    r.events = true;
+    r.checkpoint = UINT64_C(0x0102030405060708);
+    r.marks = mark;
+    r.mark_count = 1;
+    return r;
+}
+
+static struct record of_analyses(void)
+{
+    struct record r = data(0, 0);
+    r.kind = RECORD_ANALYSIS;
+    r.events = true;
+    r.analysis = span("lines");
+    return r;
+}
+
+static void test_events_read_back(void **unused)
+{
+    (void)unused;
+    const struct record_mark mark = {1, 3, CHANNELS - 1};
+    const struct record cases[] = {marked(&mark), of_analyses()};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        size_t count;
+        uint8_t *bytes = written(&cases[i], &count);
+        struct record got;
+        assert_int_equal(record_read(bytes, count, &got), RECORD_FAULT_NONE);
+        assert_int_equal(bytes[4], RECORD_VERSION_EVENTS);
+        assert_true(got.events);
+        assert_int_equal(got.checkpoint, cases[i].checkpoint);
+        assert_int_equal(got.analysis.count, cases[i].analysis.count);
+        assert_int_equal(got.mark_count, cases[i].mark_count);
+        if (got.mark_count > 0) {
+            const struct record_mark read = record_mark_at(&got, 0);
+            assert_int_equal(read.from, mark.from);
+            assert_int_equal(read.until, mark.until);
+            assert_int_equal(read.channel, mark.channel);
+            assert_memory_equal(got.samples, cases[i].samples, FRAMES * FRAME_BYTES);
+        } else {
+            assert_memory_equal(got.analysis.bytes, "lines", 5);
+        }
+        for (size_t cut = 0; cut < count; cut++)
+            assert_int_not_equal(record_read(bytes, cut, &got), RECORD_FAULT_NONE);
+        free(bytes);
+    }
+}
+
+static void test_events_contradict(void **unused)
+{
+    (void)unused;
+    enum { MARK_AT = RECORD_EVENTS_HEADER_BYTES };
+    static const struct {
+        const char *what;
+        bool data;
+        size_t at;
+        uint8_t value;
+        enum record_fault fault;
+    } cases[] = {
+        {"analysis beyond the end", false, 208, 6, RECORD_FAULT_SHORT},
+        {"analysis of data", true, 208, 1, RECORD_FAULT_MALFORMED},
+        {"marks without samples", false, 212, 1, RECORD_FAULT_MALFORMED},
+        {"marks beyond the end", true, 212, 2, RECORD_FAULT_SHORT},
+        {"too many marks", true, 215, 1, RECORD_FAULT_MALFORMED},
+        {"an empty mark", true, MARK_AT + 8, 1, RECORD_FAULT_MALFORMED},
+        {"a mark behind the samples", true, MARK_AT + 8, FRAMES + 1, RECORD_FAULT_MALFORMED},
+        {"a mark of no channel", true, MARK_AT + 16, CHANNELS, RECORD_FAULT_MALFORMED},
+        {"reserved bytes of a mark", true, MARK_AT + 20, 1, RECORD_FAULT_MALFORMED},
+        {"the version without events", false, 4, RECORD_VERSION, RECORD_FAULT_MALFORMED},
+    };
+    const struct record_mark mark = {1, 3, CHANNELS - 1};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        size_t count;
+        struct record r = cases[i].data ? marked(&mark) : of_analyses(), got;
         uint8_t *bytes = written(&r, &count);
         bytes[cases[i].at] = cases[i].value;
         sign(bytes, count);
@@ -325,17 +414,23 @@ static void test_words(void **unused)
     assert_string_equal(record_kind_word(RECORD_TAKE), "take");
     assert_string_equal(record_kind_word(RECORD_RELEASE), "release");
     assert_string_equal(record_kind_word(0), "?");
-    assert_string_equal(record_kind_word(7), "?");
+    assert_string_equal(record_kind_word(7), "analysis");
     assert_string_equal(record_fault_sentence(RECORD_FAULT_DAMAGED), "its checksum is wrong");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read_back), cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_damage),    cmocka_unit_test(test_contradictions),
-        cmocka_unit_test(test_too_long),  cmocka_unit_test(test_follow),
-        cmocka_unit_test(test_chain),     cmocka_unit_test(test_words),
+        cmocka_unit_test(test_read_back),
+        cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_contradictions),
+        cmocka_unit_test(test_events_read_back),
+        cmocka_unit_test(test_events_contradict),
+        cmocka_unit_test(test_too_long),
+        cmocka_unit_test(test_follow),
+        cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_words),
     };
     return cmocka_run_group_tests(tests, make_samples, NULL);
 }
