@@ -18,6 +18,7 @@
 #include "io/check.h"
 #include "io/driver.h"
 #include "io/environment.h"
+#include "io/event_log.h"
 #include "io/excitation.h"
 #include "io/keeper.h"
 #include "wire/format.h"
@@ -98,6 +99,7 @@ struct sink_options {
     void (*ended)(void *context);
     void *room_context; /* of both */
     struct keeper_host keeper;
+    struct event_log_host events;
     const struct sink_identity *identity; /* of the sink in whose place this one is opened; NULL:
                                              none. Read by `open` alone */
 };
@@ -198,6 +200,9 @@ struct sink_ops {
                       struct problem *problem);
     /* Of one that takes results for another daemon to go on with; NULL: it does not. */
     const struct keeper_ops *keeper;
+    /* Loop thread. Of one that logs events (io/event_log.h): analyses have room, have analysed all
+     * of it, or have events. NULL: it logs none. */
+    void (*analysed)(struct sink *sink);
     /* Loop thread. Lines of its section with which it would begin as commands have set it; NULL: as
      * configured. NULL in the row: commands change nothing. */
     const char *(*saved)(const struct sink *sink);

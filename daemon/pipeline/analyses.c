@@ -16,7 +16,10 @@
 static uint64_t block_frames(const struct pipeline *pipeline)
 {
     enum { SHORT_BLOCKS = 4096 }; /* RESULT_FRAMES_MIN of stream/state.h, and more */
-    return plan_info(pipeline->plan)->hop + SHORT_BLOCKS;
+    const uint64_t frames = plan_info(pipeline->plan)->hop + SHORT_BLOCKS,
+                   logged = EVENT_LOG_RUN_BYTES /
+                            (plan_info(pipeline->plan)->output_floats * sizeof(float));
+    return pipeline_logs_events(pipeline) && logged > frames ? logged : frames;
 }
 
 /* The stream as the configuration describes it, and what its plan adds. */
@@ -44,6 +47,8 @@ static void room_again(void *context)
 {
     const struct pipeline_analysis *analysis = context;
     struct pipeline *pipeline = analysis->pipeline;
+    if (pipeline_logs_events(pipeline))
+        pipeline_analysed(pipeline);
     if (pipeline->scheduled)
         scheduler_kick(pipeline->scheduler);
     pipeline->changed(pipeline->context); /* it may be idle now, which a stop waits for */
@@ -87,10 +92,11 @@ static int prepare_analysis(struct pipeline_analysis *analysis, struct problem *
         .ops = config->type,
         .options = &analysis->options,
         .queue_bytes = config->queue_bytes,
-        .marks_most = saturation_map_most(pipeline->stream_config),
+        .marks_most = pipeline_marks_most(pipeline),
         .limits = config->limits,
         .limit_count = config->limit_count,
-        .waits = !pipeline->stream_config->live,
+        .waits = !pipeline->stream_config->live || pipeline_logs_events(pipeline),
+        .logged = pipeline_logs_events(pipeline),
         .room_again = room_again,
         .context = analysis,
     };
@@ -123,6 +129,8 @@ int pipeline_prepare_analyses(struct pipeline *pipeline, struct problem *problem
     }
     for (uint32_t i = 0; error == 0 && i < pipeline->analysis_count; i++)
         error = analysis_stage_begin(pipeline->analyses[i].stage, problem);
+    if (error == 0 && pipeline_open_event_log(pipeline) != 0)
+        error = problem_set(problem, ERROR_MEMORY, "no memory for the analyses");
     return error;
 }
 
@@ -160,7 +168,7 @@ int pipeline_connect_analyses(struct pipeline *pipeline, struct problem *problem
         struct pipeline_analysis *analysis = &pipeline->analyses[i];
         const struct result_port port = {
             .context = analysis, .put = put, .room = config->live ? NULL : room};
-        if (analysis->config->type->of_events)
+        if (analysis->config->type->of_events || pipeline_logs_events(pipeline))
             continue;
         if (stream_add_port(pipeline->stream, &port) != 0)
             return problem_set(
@@ -201,6 +209,7 @@ bool pipeline_analyses_idle(const struct pipeline *pipeline)
 
 void pipeline_free_analyses(struct pipeline *pipeline)
 {
+    pipeline_close_event_log(pipeline);
     for (uint32_t i = 0; i < pipeline->analysis_count; i++)
         analysis_stage_free(pipeline->analyses[i].stage);
     free(pipeline->analyses);

@@ -384,7 +384,11 @@ static void walk_history(struct analysis_feed *feed, struct codec *codec)
     const uint8_t *span =
         codec_reads(codec) || bytes == 0 ? NULL : frame_ring_at(ring, ring->written - bytes);
     codec_span(codec, &span, (size_t)bytes);
-    if (!codec_reads(codec) || codec->failed || bytes == 0)
+    if (!codec_reads(codec) || codec->failed)
+        return;
+    ring->written = 0;
+    atomic_store(&ring->released, 0);
+    if (bytes == 0)
         return;
     memcpy(frame_ring_at(ring, 0), span, bytes);
     ring->written = bytes;
@@ -396,6 +400,7 @@ void analysis_feed_forget(struct analysis_feed *feed)
     feed->epoch = feed->record = feed->next = feed->told_epoch = 0;
     feed->history = feed->missing = feed->dropped = 0;
     feed->ring.written = 0;
+    atomic_store(&feed->ring.released, 0);
 }
 
 bool analysis_feed_walk(struct analysis_feed *feed, struct codec *codec)

@@ -11,14 +11,17 @@ static const long retry_ns = 500 * 1000;
 /* ---- what is kept ------------------------------------------------------------------------ */
 
 int analysis_outlets_open(struct analysis_outlets *o, const struct analysis_ops *ops,
-                          const struct analysis_options *own)
+                          const struct analysis_options *own, uint64_t outbox_bytes)
 {
-    const int error = analysis_store_open(&o->store);
+    int error = outbox_bytes > 0 ? message_ring_open(&o->outbox, outbox_bytes) : 0;
+    if (error == 0)
+        error = analysis_store_open(&o->store);
     return error == 0 ? event_totals_open(ops, own, &o->totals) : error;
 }
 
 void analysis_outlets_free(struct analysis_outlets *o)
 {
+    message_ring_close(&o->outbox);
     analysis_store_close(o->store);
     event_totals_close(o->totals);
 }
@@ -64,21 +67,45 @@ static void put_into_reader(const struct analysis_outlets *o, struct event_inlet
         }
 }
 
+static bool has_outbox(const struct analysis_outlets *o)
+{
+    return o->outbox.bytes != NULL;
+}
+
+/* To those who look: a hit comes twice, at once and in order, and they want it once. */
+static void show(struct analysis_outlets *o, const struct analysis_event *event)
+{
+    event_totals_add(o->totals, event, clock_monotonic_ns());
+    analysis_store_put(o->store, event);
+}
+
+/* The log has each event, so the thread waits for room; samples that are too many stay behind. */
+static void put_into_outbox(struct analysis_outlets *o, const struct analysis_event *event)
+{
+    const bool samples = event_message_bytes(event, true) <= message_ring_longest(&o->outbox);
+    while (!atomic_load(&o->discards) && !event_message_put(&o->outbox, event, samples)) {
+        sink_thread_ring(o->thread);
+        if (sink_thread_must_end(o->thread))
+            return;
+        sleep_a_little();
+    }
+    sink_thread_ring(o->thread);
+}
+
 void analysis_outlets_emit(struct analysis_outlets *o, const struct analysis_event *event)
 {
     if (!limits_hold(o->limits, o->limit_count, event)) {
         atomic_fetch_add(&o->limited, event->ordered ? 1 : 0);
         return;
     }
-    /* A hit comes twice, at once and in order: store and totals have the first, the others the
-     * second. */
-    if (!event->ordered || event->kind != ANALYSIS_HIT) {
-        event_totals_add(o->totals, event, clock_monotonic_ns());
-        analysis_store_put(o->store, event);
-    }
+    /* Store and totals have a hit when it comes first, the others in order. */
+    if (!has_outbox(o) && (!event->ordered || event->kind != ANALYSIS_HIT))
+        show(o, event);
     if (!event->ordered)
         return;
-    for (uint32_t i = 0; i < o->sink_count; i++)
+    if (has_outbox(o))
+        put_into_outbox(o, event);
+    for (uint32_t i = 0; i < o->sink_count && !has_outbox(o); i++)
         put_into_sink(o, o->sinks[i].writer, event);
     for (uint32_t i = 0; i < o->reader_count; i++)
         put_into_reader(o, o->readers[i], event);
@@ -111,6 +138,11 @@ void analysis_outlets_live(struct analysis_outlets *o, const struct analysis_eve
 
 void analysis_outlets_mark(struct analysis_outlets *o, const struct sink_mark *mark)
 {
+    if (has_outbox(o)) {
+        (void)event_message_put_mark(&o->outbox, mark);
+        sink_thread_ring(o->thread);
+        return; /* whoever goes on with the stream does not know it: no analysis may depend on it */
+    }
     for (uint32_t i = 0; i < o->sink_count; i++)
         event_writer_mark(o->sinks[i].writer, mark);
     for (uint32_t i = 0; i < o->reader_count; i++)
@@ -118,6 +150,21 @@ void analysis_outlets_mark(struct analysis_outlets *o, const struct sink_mark *m
 }
 
 /* ---- loop -------------------------------------------------------------------------------- */
+
+void analysis_outlets_pass_on(struct analysis_outlets *o, const struct event_message *message)
+{
+    if (message->kind == EVENT_MESSAGE_EVENT)
+        show(o, &message->event);
+    for (uint32_t i = 0; i < o->sink_count; i++) {
+        struct event_writer *writer = o->sinks[i].writer;
+        if (writer == NULL)
+            continue;
+        if (message->kind == EVENT_MESSAGE_MARK)
+            event_writer_mark(writer, &message->mark);
+        else if (!event_writer_put(writer, &message->event))
+            event_writer_drop(writer);
+    }
+}
 
 static void part_closed(struct analysis_outlets *o)
 {

@@ -23,8 +23,11 @@ enum { ANALYSIS_SINKS_MAX = 16, ANALYSIS_READERS_MAX = 8 };
 
 struct analysis_outlets {
     /* immutable once the thread runs */
-    const struct sink_thread *thread; /* the one whose events leave */
+    struct sink_thread *thread; /* the one whose events leave */
     bool waits;
+    /* Of a stream whose events a log has first (io/event_log.h): all of them leave through it, to
+     * the loop, which passes them on. Closed: they leave the other way. */
+    struct message_ring outbox;
     struct analysis_store *store;
     struct event_totals *totals;
     const struct analysis_limit *limits; /* [limit_count]: others do not leave */
@@ -39,6 +42,7 @@ struct analysis_outlets {
 
     /* shared */
     _Atomic uint64_t limited; /* events that did not hold the limits; hits once */
+    _Atomic bool discards;    /* nobody wants what would go into the outbox */
 
     /* loop */
     uint32_t closing;
@@ -46,10 +50,11 @@ struct analysis_outlets {
     void *context;
 };
 
-/* WORKER. Opens store and totals; `own` outlives them. 0 or ERROR_MEMORY. */
+/* WORKER. Opens store and totals; `own` outlives them. With `outbox_bytes` an outbox, too. 0 or
+ * ERROR_MEMORY. */
 int analysis_outlets_open(struct analysis_outlets *outlets, const struct analysis_ops *ops,
-                          const struct analysis_options *own);
-/* Store and totals, opened or not; nobody reads them any more. */
+                          const struct analysis_options *own, uint64_t outbox_bytes);
+/* What `open` has opened, all of it or a part; nobody reads it any more. */
 void analysis_outlets_free(struct analysis_outlets *outlets);
 /* Any thread. Of store and totals. */
 uint64_t analysis_outlets_bytes(const struct analysis_ops *ops, const struct analysis_options *own);
@@ -61,6 +66,11 @@ void analysis_outlets_advance(struct analysis_outlets *outlets, uint64_t epoch, 
 bool analysis_outlets_want_live(const struct analysis_outlets *outlets);
 void analysis_outlets_live(struct analysis_outlets *outlets, const struct analysis_event *head);
 void analysis_outlets_mark(struct analysis_outlets *outlets, const struct sink_mark *mark);
+
+/* LOOP, of one with an outbox: an event or a mark of it goes on its way. What a queue cannot take
+ * is dropped there by name. */
+void analysis_outlets_pass_on(struct analysis_outlets *outlets,
+                              const struct event_message *message);
 
 /* LOOP, the thread has ended. Closes the sinks by the deadline [monotonic], then calls `closed`. */
 void analysis_outlets_close(struct analysis_outlets *outlets, int64_t deadline_ns,

@@ -1,7 +1,8 @@
 /* Sizes of an analysis stage's rings: see analysis_sizes.h. */
 #include "pipeline/analysis_sizes.h"
 
-static const uint64_t queue_least = 1 << 20, queue_most = 64 << 20, queue_of_events = 4 << 20;
+static const uint64_t queue_least = 1 << 20, queue_most = 64 << 20, queue_of_events = 4 << 20,
+                      outbox = 16 << 20;
 
 /* Of the messages beside the frame ring: results as short as 16 frames fill both alike. */
 enum {
@@ -32,7 +33,7 @@ struct analysis_sizes analysis_sizes(const struct analysis_ops *ops,
                                      const struct analysis_options *options, uint64_t queue_bytes)
 {
     const uint64_t frame_bytes = options->stream.channels * sizeof(float);
-    struct analysis_sizes sizes = {.queue_bytes = queue_bytes};
+    struct analysis_sizes sizes = {.queue_bytes = queue_bytes, .outbox_bytes = outbox};
     if (ops->of_events) {
         sizes.queue_bytes = queue_bytes > 0 ? queue_bytes : queue_of_events;
         sizes.message_bytes = sizes.queue_bytes;

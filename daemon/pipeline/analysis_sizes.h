@@ -13,6 +13,7 @@ struct analysis_sizes {
     uint64_t queue_bytes;    /* of frames or events that wait */
     uint64_t ring_bytes;     /* of frames: queue and history; 0: it takes events */
     uint64_t message_bytes;  /* of the ring beside it; of events: the queue */
+    uint64_t outbox_bytes;   /* of events that a log has first */
 };
 
 /* `queue_bytes` 0: a second of frames, within limits. */

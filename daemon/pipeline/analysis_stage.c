@@ -293,7 +293,8 @@ int analysis_stage_open(const struct analysis_stage_options *options, uint64_t b
         .loop = options->loop, .context = s, .run = analyse, .rung = rung, .freed = freed};
     int error = sink_thread_open(&s->thread, &thread, sizes.message_bytes);
     if (error == 0)
-        error = analysis_outlets_open(&s->outlets, s->ops, options->options);
+        error = analysis_outlets_open(&s->outlets, s->ops, options->options,
+                                      options->logged ? sizes.outbox_bytes : 0);
     if (error == 0 && !s->ops->of_events)
         error = open_feed(s, &sizes, block_frames);
     if (error != 0) {
@@ -446,6 +447,7 @@ void analysis_stage_close(struct analysis_stage *s, int64_t deadline_ns,
     s->closed = closed;
     s->closed_context = context;
     s->deadline_ns = deadline_ns;
+    analysis_stage_discard(s); /* what the log has not got, the next owner finds again */
     if (s->begun)
         sink_thread_close(&s->thread, half_way(deadline_ns), thread_closed, s);
     else

@@ -37,11 +37,15 @@ struct analysis_stage_options {
     uint32_t marks_most;                    /* of one result: see analysis_feed.h */
     const struct analysis_limit *limits; /* [limit_count], see analysis/limits.h; they outlive it */
     uint32_t limit_count;
-    bool waits; /* the stream can wait: nothing is dropped but at a deadline */
+    bool waits;  /* the stream can wait: nothing is dropped but at a deadline */
+    bool logged; /* a log has its events before anybody else (io/event_log.h): analysis_stage_event
+                  */
     /* LOOP: there is room again after analysis_stage_room had said 0. May be NULL. */
     void (*room_again)(void *context);
     void *context;
 };
+
+struct event_message;
 
 struct analysis_stage_ledger {
     uint64_t frames, live, dead, pending;
@@ -77,6 +81,15 @@ void analysis_stage_put(struct analysis_stage *stage, const struct result *resul
 uint64_t analysis_stage_room(struct analysis_stage *stage);
 /* LOOP. Passes a mark on to its sinks, in its place among the events. False: no room. */
 bool analysis_stage_mark(struct analysis_stage *stage, const struct sink_mark *mark);
+/* LOOP, of one that is logged: the oldest event or mark that has left the analysis and was not
+ * taken; NULL: there is none now, `room_again` says when there may be. Valid until taken. */
+const struct event_message *analysis_stage_event(struct analysis_stage *stage);
+void analysis_stage_take_event(struct analysis_stage *stage);
+/* LOOP, likewise. Passes one on to those who look and to its sinks. */
+void analysis_stage_pass_on(struct analysis_stage *stage, const struct event_message *message);
+/* LOOP, likewise. Nobody wants its events until analysis_stage_walk has read another state. */
+void analysis_stage_discard(struct analysis_stage *stage);
+
 /* LOOP. All that was put has been analysed, here and by its readers, and the threads wait; if not,
  * room_again says when that may be. */
 bool analysis_stage_idle(struct analysis_stage *stage);

@@ -8,6 +8,39 @@
 
 enum { STATE_VERSION = 2 };
 
+/* ---- events that a log has first --------------------------------------------------------- */
+
+const struct event_message *analysis_stage_event(struct analysis_stage *s)
+{
+    return event_message_peek(&s->outlets.outbox);
+}
+
+void analysis_stage_take_event(struct analysis_stage *s)
+{
+    message_ring_release(&s->outlets.outbox);
+}
+
+void analysis_stage_pass_on(struct analysis_stage *s, const struct event_message *message)
+{
+    analysis_outlets_pass_on(&s->outlets, message);
+}
+
+void analysis_stage_discard(struct analysis_stage *s)
+{
+    atomic_store(&s->outlets.discards, true);
+}
+
+/* What is left in the outbox is of the state before. */
+static void begin_events(struct analysis_stage *s)
+{
+    while (s->options.logged && analysis_stage_event(s) != NULL)
+        analysis_stage_take_event(s);
+    atomic_store(&s->outlets.discards, false);
+    s->told_epoch = s->told_frame = 0;
+}
+
+/* ---- its state --------------------------------------------------------------------------- */
+
 static void walk_counts(struct analysis_stage *s, struct codec *codec)
 {
     _Atomic uint64_t *const shared[] = {
@@ -54,6 +87,8 @@ bool analysis_stage_walk(struct analysis_stage *s, struct codec *codec)
     const bool reads = codec_reads(codec);
     uint32_t version = STATE_VERSION;
     codec_u32(codec, &version);
+    if (reads)
+        begin_events(s);
     bool held = !codec->failed && version == STATE_VERSION &&
                 (s->ops->of_events || analysis_feed_walk(&s->feed, codec));
     if (held)

@@ -204,3 +204,35 @@ void analysis_states_read(struct pipeline *pipeline, const uint8_t *bytes, size_
         log_warning("stream %s: the states of its analyses are damaged; they begin anew",
                     pipeline->stream_config->name);
 }
+
+bool analysis_states_restore(struct pipeline *pipeline, const uint8_t *bytes, size_t bytes_count,
+                             const char **name, const char **why)
+{
+    struct codec c = codec_reader(bytes, bytes_count);
+    uint32_t count, restored = 0;
+    codec_u32(&c, &count);
+    *name = "?";
+    *why = "the states are damaged";
+    for (uint32_t i = 0; i < pipeline->analysis_count; i++)
+        pipeline->analyses[i].resumed = false;
+    for (uint32_t i = 0; i < count && !c.failed; i++) {
+        struct entry entry = {0};
+        const uint8_t *state;
+        uint32_t sum;
+        walk_entry(&c, &entry);
+        codec_span(&c, &state, (size_t)entry.bytes);
+        codec_u32(&c, &sum);
+        struct pipeline_analysis *analysis = c.failed ? NULL : find(pipeline, entry.name);
+        if (analysis == NULL || analysis->resumed)
+            continue;
+        *name = analysis->config->name;
+        *why = take(analysis, &entry, state, crc32c(0, state, (size_t)entry.bytes) == sum);
+        if (*why != NULL)
+            return false;
+        analysis->resumed = true;
+        restored++;
+    }
+    if (!c.failed && restored < pipeline->analysis_count)
+        *why = "an analysis is new";
+    return !c.failed && restored == pipeline->analysis_count;
+}

@@ -33,6 +33,12 @@ uint8_t *analysis_states_write(struct pipeline *pipeline, size_t *count);
  * Any bytes may be read. */
 void analysis_states_read(struct pipeline *pipeline, const uint8_t *bytes, size_t count, bool told);
 
+/* Of a pipeline that runs, whose analyses are idle: each goes on from what was written, whatever
+ * they held before. False: one of them cannot, *why and *name say which; they are to be restored
+ * from another state then. Any bytes may be read. */
+bool analysis_states_restore(struct pipeline *pipeline, const uint8_t *bytes, size_t count,
+                             const char **name, const char **why);
+
 /* `successor` goes on from the pipeline, or, NULL, the next daemon does: ends those analyses from
  * which nobody goes on, so that they tell what is open. */
 void analysis_states_leave(struct pipeline *pipeline, const struct pipeline *successor);

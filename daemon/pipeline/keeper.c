@@ -34,9 +34,10 @@ static void told(void *context, enum keeper_news news)
         changer->told(changer->context, pipeline, news);
 }
 
-struct keeper_host pipeline_keeper_host(struct pipeline *pipeline)
+void pipeline_sink_hosts(struct pipeline *pipeline, struct sink_options *options)
 {
-    return (struct keeper_host){pipeline, resume, place, told};
+    options->keeper = (struct keeper_host){pipeline, resume, place, told};
+    options->events = pipeline_event_log_host(pipeline);
 }
 
 struct pipeline_sink *pipeline_keeper(const struct pipeline *pipeline)

@@ -215,7 +215,6 @@ static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink,
     const struct config_stream *config = pipeline->stream_config;
     const struct plan_info *info = plan_info(pipeline->plan);
     const struct device_info *device = engine_device(pipeline->engine);
-    const uint32_t raw_bytes = config->source.frame_bytes;
     sink->ops = sink->config->driver;
     sink->options = sink->config->options;
     sink->options.stream = (struct sink_stream){
@@ -246,10 +245,11 @@ static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink,
     sink->options.room_again = sink_room_again;
     sink->options.ended = sink_ended;
     sink->options.room_context = sink;
-    sink->options.keeper = pipeline_keeper_host(pipeline);
+    pipeline_sink_hosts(pipeline, &sink->options);
     sink->options.identity = heritage_sink(pipeline->heritage, sink->config->name);
     sink->options.block_bytes =
-        info->hop * (sink->options.raw ? raw_bytes : info->output_floats * sizeof(float));
+        info->hop *
+        (sink->options.raw ? config->source.frame_bytes : info->output_floats * sizeof(float));
     int error = prepare_status(sink->ops->status, &sink->status, problem);
     if (error == 0)
         error = sink->ops->open(&sink->options, &pipeline->environment, &sink->sink, problem);

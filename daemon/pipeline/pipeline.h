@@ -178,6 +178,7 @@ struct pipeline {
     uint32_t sink_count;
     struct pipeline_analysis *analyses; /* [analysis_count] */
     uint32_t analysis_count;
+    struct event_log *event_log;       /* event_log.c; NULL: no log has their events */
     struct saturation_map *saturation; /* NULL: nobody wants marks of inputs near full scale */
     void *source_status; /* the driver's, the last one when closed; NULL: it has none */
 
@@ -259,8 +260,21 @@ void pipeline_disconnect(struct pipeline *pipeline);
 
 /* The sink that keeps what changes of the stream (io/keeper.h); NULL: none. LOOP. */
 struct pipeline_sink *pipeline_keeper(const struct pipeline *pipeline);
-/* WORKER. What that one calls. */
-struct keeper_host pipeline_keeper_host(struct pipeline *pipeline);
+/* WORKER. What a sink calls that keeps changes, or has the log of events. */
+void pipeline_sink_hosts(struct pipeline *pipeline, struct sink_options *options);
+
+/* Whether a log has the events of its analyses before anybody else (io/event_log.h): somebody else
+ * may go on with the stream at any frame. Any thread. */
+bool pipeline_logs_events(const struct pipeline *pipeline);
+/* Any thread. Marks of inputs near full scale that what analyses take at once may have. */
+uint32_t pipeline_marks_most(const struct pipeline *pipeline);
+/* WORKER. What the sink that has the log calls. */
+struct event_log_host pipeline_event_log_host(struct pipeline *pipeline);
+/* WORKER; the analyses are open. 0 or ERROR_MEMORY. */
+int pipeline_open_event_log(struct pipeline *pipeline);
+void pipeline_close_event_log(struct pipeline *pipeline); /* NULL is fine */
+/* LOOP. An analysis has room, is idle, or has events. */
+void pipeline_analysed(struct pipeline *pipeline);
 
 /* LOOP. What its source asks (source_host). */
 uint64_t pipeline_epoch(void *pipeline);

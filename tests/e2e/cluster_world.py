@@ -15,7 +15,7 @@ import nats_servers
 
 RATE, CHANNELS, TAPS, HOP = 20000, 2, 301, 256
 EPOCH_END = 4  # of a record's flags
-KINDS = {1: "take", 2: "data", 3: "change", 4: "beat", 5: "end", 6: "release"}
+KINDS = {1: "take", 2: "data", 3: "change", 4: "beat", 5: "end", 6: "release", 7: "analysis"}
 HEADER_BYTES = 200
 HEADER = "<IBBHIIQQQQQQQQQQddqqq4B5IIIIIHBBIHHHHII"
 
@@ -76,7 +76,10 @@ class Record:
         self.type = ">f4" if fields[24] & 1 else "<f4"
         self.chain_before, self.chain, self.ssrc, self.timestamp = fields[30:34]
         self.frames = self.next - self.first if self.kind == "data" else 0
-        self.ranges = [struct.unpack_from("<QQBB6x", data, HEADER_BYTES + 24 * i) for i in range(fields[-1])]
+        header = HEADER_BYTES if data[4] == 1 else HEADER_BYTES + 16
+        self.ranges = [struct.unpack_from("<QQBB6x", data, header + 24 * i) for i in range(fields[-1])]
+        self.checkpoint, analysis = struct.unpack_from("<QI", data, HEADER_BYTES) if data[4] == 2 else (0, 0)
+        self.analysis = data[len(data) - analysis:] if analysis else b""
         size = self.frames * self.channels * self.sample_bytes
         self.samples = data[len(data) - size:] if size else b""
 
@@ -219,13 +222,13 @@ class Cluster(unittest.TestCase):
             c.assert_within(got, c.convolve(x, self.taps)[:len(got)], x, self.taps, what=f"epoch {epoch}")
         return log
 
-    def compare_with_an_undisturbed_run(self, log):
+    def compare_with_an_undisturbed_run(self, log, text=WORKER):
         """One worker computes LOG anew from the same RAW: the same bytes."""
         for name in [name for name in self.daemons if name != "gateway"]:
             self.daemons.pop(name).stop()
         with self.client() as client:
             client.api("STREAM.DELETE.convolvd:rig:log", {})
-        self.start("alone", WORKER)
+        self.start("alone", text)
         end = log[-1].next
         self.wait_frames(end)
 
@@ -274,11 +277,11 @@ class Cluster(unittest.TestCase):
         self.assertLess(still, bar)
         return still
 
-    def begin(self, workers=("a", "b")):
+    def begin(self, workers=("a", "b"), text=WORKER):
         self.server()
         self.start("gateway", GATEWAY)
         for name in workers:
-            self.start(name, WORKER)
+            self.start(name, text)
         self.wait_frames(RATE // 2)
 
     def kill_owners(self, times):

@@ -8,42 +8,11 @@
 
 #include "core/clock.h"
 #include "core/log.h"
-#include "io/nats/carried.h"
+#include "io/nats/appender_state.h"
 
-enum { TEXT_MOST = 600, TAG_NEWEST = 1 };
+enum { TAG_NEWEST = 1 };
 
 static const int64_t look_ns = 100 * NS_PER_MS;
-
-struct nats_appender {
-    struct nats_appender_options options;
-    struct nats_link *link;
-    struct ownership o;
-    uv_timer_t timer;
-    bool started, pumping, again, closing, told_damaged, told_failed;
-    int64_t close_ns;
-    void (*closed)(void *context);
-    void *closed_context;
-
-    /* What the log ends with: as read, then as appended. Its spans are empty. */
-    struct record last;
-    char newest_plan[TEXT_MOST]; /* as read */
-    int64_t newest_ns;           /* realtime: when it was appended */
-    uint64_t newest_owner;
-    struct nats_carried carried;              /* by the records, as read, then as told */
-    char plan[TEXT_MOST], filters[TEXT_MOST]; /* of every record */
-    char newest_config[CONFIG_DIGEST];
-    char release_to[WORKER_NAME]; /* of the next release; empty: any */
-    bool other_lives;             /* another daemon answers for the log */
-    uint64_t told_other;          /* the term in which that was said */
-
-    /* With presence. */
-    struct nats_presence_part part;
-    bool may_stand;   /* as the user says */
-    int64_t stand_ns; /* when to look next where this worker stands */
-    bool told_differs;
-
-    struct nats_appender_figures figures;
-};
 
 /* ---- records ----------------------------------------------------------------------------- */
 
@@ -57,9 +26,8 @@ static void note_lag(struct nats_appender *s, const struct record *record)
                         clock_round_ns((double)record->frames * 1e9 / record->rate_hz);
 }
 
-/* Sends a record whose own fields are set, behind the one before. */
-static bool send_record(struct nats_appender *s, const struct log_end *expect, uint64_t token,
-                        struct record *record)
+bool appender_send(struct nats_appender *s, const struct log_end *expect, uint64_t token,
+                   struct record *record)
 {
     const struct cluster *cluster = s->options.cluster;
     record->term = s->o.term;
@@ -69,6 +37,8 @@ static bool send_record(struct nats_appender *s, const struct log_end *expect, u
     record->config = nats_text_span(cluster->config);
     record->worker = nats_text_span(cluster->worker);
     record->state = nats_carried_span(&s->carried, record->kind, s->release_to);
+    record->events = s->events;
+    record->checkpoint = s->checkpoint;
     record->appended_ns = clock_realtime_ns();
     record->chain_before = s->last.chain;
     record->chain = record_chain(record, record->frames);
@@ -81,9 +51,7 @@ static bool send_record(struct nats_appender *s, const struct log_end *expect, u
     return true;
 }
 
-/* One without frames: what the log ends with holds for it too. */
-static void send_bare(struct nats_appender *s, const struct ownership_action *action,
-                      enum record_kind kind)
+struct record appender_bare(const struct nats_appender *s, enum record_kind kind)
 {
     struct record record = s->last;
     const uint64_t frames = record.next - record.first;
@@ -94,8 +62,15 @@ static void send_bare(struct nats_appender *s, const struct ownership_action *ac
     record.flags &= ~(uint32_t)(RECORD_EPOCH_START | RECORD_EPOCH_END | RECORD_PARTIAL);
     record.from = record.first = record.next;
     record.frames = 0;
+    return record;
+}
+
+static void send_bare(struct nats_appender *s, const struct ownership_action *action,
+                      enum record_kind kind)
+{
+    struct record record = appender_bare(s, kind);
     /* Without room it is as one that got lost: patience ends the term. */
-    (void)send_record(s, &action->expect, action->token, &record);
+    (void)appender_send(s, &action->expect, action->token, &record);
 }
 
 /* ---- what has happened ------------------------------------------------------------------- */
@@ -108,6 +83,7 @@ static void note_newest(struct nats_appender *s, const struct nats_event *event)
         s->last = *r;
         s->newest_ns = event->appended_ns;
         s->newest_owner = r->owner;
+        s->checkpoint = r->checkpoint;
         if (!nats_carried_read(&s->carried, r))
             log_error("%s: out of memory for what the log says of changes", s->options.name);
         nats_copy_span(s->newest_plan, sizeof s->newest_plan, &r->plan);
@@ -119,6 +95,7 @@ static void note_newest(struct nats_appender *s, const struct nats_event *event)
     } else {
         s->last = (struct record){.epoch = s->options.input ? event->sequence : 0};
         (void)nats_carried_set(&s->carried, NULL, 0);
+        s->checkpoint = 0;
         s->newest_plan[0] = s->newest_config[0] = '\0';
         s->figures.owner[0] = '\0';
     }
@@ -453,7 +430,7 @@ bool nats_appender_append(struct nats_appender *s, struct record *record)
     if (nats_link_room(s->link) < 2 * bytes ||
         !ownership_append(&s->o, clock_monotonic_ns(), &expect, &token))
         return false;
-    return send_record(s, &expect, token, record);
+    return appender_send(s, &expect, token, record);
 }
 
 bool nats_appender_carry(struct nats_appender *s, const uint8_t *bytes, uint32_t count)

@@ -89,6 +89,18 @@ bool nats_appender_stored(const struct nats_appender *appender, uint64_t token);
 /* What the log ends with once all that was appended is in: without what follows the header. */
 const struct record *nats_appender_last(const struct nats_appender *appender);
 
+/* Before `start`: the log has events of analyses, too; its records are of version 2. */
+void nats_appender_log_events(struct nats_appender *appender);
+/* As owner: sequence number of the record that the log ends with once all that was appended is in:
+ * inside `resume` that of its take. */
+uint64_t nats_appender_tail(const struct nats_appender *appender);
+/* Appends a record of ANALYSIS with these bytes. *token as above; *sequence: the number that it
+ * has, if it is stored. False: no room, or it does not own. */
+bool nats_appender_analysis(struct nats_appender *appender, const uint8_t *bytes, uint32_t count,
+                            uint64_t *token, uint64_t *sequence);
+/* What every record carries from now on in `checkpoint`; as read until then. */
+void nats_appender_checkpoint(struct nats_appender *appender, uint64_t sequence);
+
 /* As owner, when all that was appended is sent: no frame of the newest epoch follows. False: as
  * above, or the log is empty. */
 bool nats_appender_end(struct nats_appender *appender);

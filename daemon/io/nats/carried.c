@@ -84,7 +84,10 @@ void nats_copy_span(char *to, size_t bytes, const struct record_span *span)
 void nats_forget_spans(struct record *r)
 {
     r->plan = r->filters = r->config = r->worker = r->state = (struct record_span){0};
-    r->range_count = 0;
+    r->analysis = (struct record_span){0};
+    r->range_count = r->mark_count = 0;
     r->ranges = NULL;
+    r->marks = NULL;
+    r->mark_bytes = NULL;
     r->range_bytes = r->samples = NULL;
 }

@@ -24,19 +24,24 @@ struct piece {
     struct record record; /* `samples` and `ranges` are the piece's; chain and owner are not set */
     uint8_t *samples;
     struct record_range ranges[PIECE_RANGES];
-    bool whole; /* grows no more */
+    struct record_mark *marks; /* [pieces.marks_each] */
+    bool whole;                /* grows no more */
 };
 
 struct pieces {
     struct piece *all; /* [count] */
     uint8_t *memory;
+    struct record_mark *marks; /* [count][marks_each] */
+    uint32_t marks_each;
     uint32_t count, piece_bytes, frame_bytes;
     uint64_t oldest, unsent, next; /* numbers: oldest <= unsent <= next */
     uint64_t frames_unsent;
 };
 
-/* WORKER. 0 or ERROR_MEMORY. */
-int pieces_open(struct pieces *p, uint32_t count, uint32_t piece_bytes, uint32_t frame_bytes);
+/* WORKER. `marks_each`: of inputs near full scale that a piece keeps, as many as one result has;
+ * 0: none. 0 or ERROR_MEMORY. */
+int pieces_open(struct pieces *p, uint32_t count, uint32_t piece_bytes, uint32_t frame_bytes,
+                uint32_t marks_each);
 void pieces_close(struct pieces *p);
 
 static inline struct piece *piece_at(struct pieces *p, uint64_t number)
@@ -44,19 +49,29 @@ static inline struct piece *piece_at(struct pieces *p, uint64_t number)
     return &p->all[number % p->count];
 }
 
-/* The newest piece, if it can take frames [from, first) missing and one frame from `first` on in
- * this epoch; NULL: another one has to begin. */
-struct piece *pieces_growing(struct pieces *p, uint64_t epoch, uint64_t from);
-/* Begins one: over the oldest that was appended, if there is no other room. NULL: all wait. */
-struct piece *pieces_begin(struct pieces *p);
-/* Frames that can still be added to a piece. */
-uint32_t pieces_room(const struct pieces *p, const struct piece *piece);
 /* Frames for which there is room for sure. */
 uint64_t pieces_free(const struct pieces *p);
-/* Adds frames behind those it has, with the ranges that touch them, all numbered as the record
- * numbers them. False: too many ranges; nothing is added. */
-bool pieces_add(struct pieces *p, struct piece *piece, const uint8_t *samples, uint32_t frames,
-                const struct invalid_range *ranges, uint32_t range_count, int64_t shift);
+/* What the frames of all pieces are. */
+struct piece_kind {
+    bool raw;
+    uint32_t channels;
+    struct sample_format format;
+    double rate_hz;
+    const uint32_t *decimate; /* with a sender: input frames for one of these */
+    bool other_plan;          /* the next frame is the first by another plan: it says so once */
+};
+
+/* Where a run of frames of a result lies in the log. */
+struct piece_target {
+    uint64_t epoch, from, first, timeline, input_next, raw_sequence;
+    struct term_sender sender;
+    bool begins;
+};
+
+/* Frames [skip, frames) of a result, with the ranges and marks that touch them; returns how many
+ * were taken. */
+uint32_t pieces_put(struct pieces *p, struct piece_kind *kind, const struct result *result,
+                    uint32_t skip, struct piece_target target);
 
 /* The log ends with `newest`, or is gone (kind 0): what follows waits again; returns how many
  * frames that are. *lost: frames before them that are there no more; the first record declares
@@ -65,9 +80,6 @@ uint64_t pieces_go_back(struct pieces *p, const struct record *newest, uint64_t 
 
 /* Frames before `from` of a piece's epoch are not of the log: `from` becomes frame 0 of `epoch`. */
 void piece_renumber(struct piece *piece, uint64_t from, uint64_t epoch);
-
-/* How the sender numbers the record's frame `next`. */
-void piece_tell_sender(struct piece *piece, const struct term_sender *sender, uint32_t decimate);
 
 /* All that wait or were appended are forgotten; returns how many frames waited. */
 uint64_t pieces_clear(struct pieces *p);

@@ -19,6 +19,7 @@
 #include "cluster/cluster.h"
 #include "core/clock.h"
 #include "core/log.h"
+#include "io/nats/events.h"
 #include "io/nats/hub.h"
 #include "io/nats/keeper.h"
 #include "io/nats/pieces.h"
@@ -33,15 +34,15 @@ struct sink {
     struct nats_hub *hub;
     const struct cluster *cluster;
     struct nats_appender *appender;
-    uint32_t channels, frame_bytes;
-    struct sample_format format;
-    double rate_hz;
+    uint32_t frame_bytes;
 
     /* loop thread */
     struct nats_partition *partition; /* results: shared with the source */
     struct pieces pieces;
     struct nats_keeper keeper; /* results */
-    bool started, owns, other_plan;
+    struct nats_events events; /* likewise */
+    struct piece_kind kind;
+    bool started, owns;
     bool room_wanted;      /* somebody was told of less than a block */
     uint64_t block_frames; /* at least 1 */
     bool resumed;          /* owned the log before: its newest records may be this sink's */
@@ -65,8 +66,10 @@ static void drain(struct sink *s)
             break;
         struct piece *piece = piece_at(&s->pieces, s->pieces.unsent);
         struct record record = piece->record;
-        if (!nats_appender_append(s->appender, &record))
+        if (!nats_events_room(&s->events, record.frames) ||
+            !nats_appender_append(s->appender, &record))
             break;
+        nats_events_put(&s->events, &record);
         piece->whole = true;
         s->pieces.unsent++;
         s->pieces.frames_unsent -= record.frames;
@@ -84,96 +87,18 @@ static void drain(struct sink *s)
     }
 }
 
-/* Where a run of frames of a result lies in the log. */
-struct target {
-    uint64_t epoch, from, first, timeline, input_next, raw_sequence;
-    struct term_sender sender;
-    bool begins;
-};
-
-/* A piece for frames from target->first on; NULL: there is no room. */
-static struct piece *piece_for(struct sink *s, const struct result *result, uint32_t skip,
-                               const struct target *target)
+static void drain_again(void *context)
 {
-    struct piece *piece = target->from == target->first && !target->begins
-                              ? pieces_growing(&s->pieces, target->epoch, target->first)
-                              : NULL;
-    if (piece != NULL || (piece = pieces_begin(&s->pieces)) == NULL)
-        return piece;
-    struct record *r = &piece->record;
-    *r = (struct record){
-        .kind = RECORD_DATA,
-        .flags = (s->options.raw ? RECORD_RAW : 0) | (result->aligned ? RECORD_ALIGNED : 0) |
-                 (target->begins && target->from == 0 ? RECORD_EPOCH_START : 0),
-        .epoch = target->epoch,
-        .record = result->record,
-        .from = target->from,
-        .first = target->first,
-        .next = target->first,
-        .timeline = target->timeline,
-        .channels = (uint16_t)s->channels,
-        .format = s->format,
-        .rate_hz = s->rate_hz,
-        .delay_frames = result->delay_frames,
-        .capture_ns = result->capture_ns +
-                      clock_round_ns((double)skip * 1e9 /
-                                     (result->rate_hz > 0 ? result->rate_hz : s->rate_hz)),
-        .clock = (uint8_t)result->clock,
-        .clock_error_ns = result->clock_error_ns > 0 ? result->clock_error_ns : 0,
-    };
-    for (int i = 0; i < RECORD_STAGES; i++)
-        r->stage_100ns[i] = (uint32_t)(result->stage_ns[i] > 0 ? result->stage_ns[i] / 100 : 0);
-    if (target->from < target->first) {
-        piece->ranges[0] =
-            (struct record_range){target->from, target->first, INVALID_OVERLOAD, true};
-        r->range_count = 1;
-        r->ranges = piece->ranges;
-    }
-    return piece;
+    drain(context);
 }
 
 /* Frames [skip, frames) of a result; returns how many were taken. */
 static uint32_t add(struct sink *s, const struct result *result, uint32_t skip,
-                    struct target target)
+                    const struct piece_target *target)
 {
-    const uint8_t *samples = s->options.raw ? result->raw : (const uint8_t *)result->samples;
-    const int64_t shift = (int64_t)(target.first - (result->first_frame + skip));
-    uint32_t done = skip;
-    while (done < result->frames) {
-        struct piece *piece = piece_for(s, result, done, &target);
-        if (piece == NULL)
-            break;
-        const uint32_t room = pieces_room(&s->pieces, piece), left = result->frames - done;
-        const uint32_t frames = left < room ? left : room;
-        if (!pieces_add(&s->pieces, piece, samples + (size_t)done * s->frame_bytes, frames,
-                        result->invalid, result->invalid_count, shift)) {
-            piece->whole = true; /* the next one has room for ranges */
-            if (piece->record.frames == 0)
-                break;
-            continue;
-        }
-        done += frames;
-        target.first += frames;
-        target.timeline += frames;
-        target.from = target.first;
-        target.begins = false;
-        piece->record.input_next = target.input_next != 0 ? target.input_next : target.first;
-        piece->record.raw_sequence = target.raw_sequence;
-        if (target.sender.known) /* the sender's own number of the record's frame `next` */
-            piece_tell_sender(piece, &target.sender, s->partition->plan.shape.decimate);
-        if (s->other_plan && piece->record.range_count < PIECE_RANGES) {
-            piece->ranges[piece->record.range_count++] = (struct record_range){
-                piece->record.first, piece->record.first + 1, INVALID_DEVICE, false};
-            piece->record.ranges = piece->ranges;
-            s->other_plan = false;
-        }
-        if (done == result->frames && (result->flags & RESULT_EPOCH_END)) {
-            piece->record.flags |= RECORD_EPOCH_END;
-            piece->whole = true;
-        }
-    }
-    s->ledger.pending += done - skip;
-    return done - skip;
+    const uint32_t taken = pieces_put(&s->pieces, &s->kind, result, skip, *target);
+    s->ledger.pending += taken;
+    return taken;
 }
 
 /* ---- results ----------------------------------------------------------------------------- */
@@ -189,16 +114,18 @@ static void put_results(struct sink *s, const struct result *result)
         return;
     s->ledger.frames += result->frames - cut.skip;
     const struct term_cut whole = cut;
-    struct target target = {.epoch = cut.epoch,
-                            .from = cut.from,
-                            .first = cut.first,
-                            .timeline = cut.timeline,
-                            .input_next = cut.input_next,
-                            .sender = cut.sender,
-                            .begins = cut.begins};
+    struct result marked = *result;
+    struct piece_target target = {.epoch = cut.epoch,
+                                  .from = cut.from,
+                                  .first = cut.first,
+                                  .timeline = cut.timeline,
+                                  .input_next = cut.input_next,
+                                  .sender = cut.sender,
+                                  .begins = cut.begins};
     term_take(&p->term, &cut);
     target.raw_sequence = term_sequence(&p->term);
-    const uint32_t taken = add(s, result, whole.skip, target);
+    nats_events_mark(&s->events, &marked);
+    const uint32_t taken = add(s, &marked, whole.skip, &target);
     if (taken < result->frames - whole.skip) { /* the next result says that these are missing */
         cut.next = whole.first + taken;
         term_take(&p->term, &cut);
@@ -206,12 +133,19 @@ static void put_results(struct sink *s, const struct result *result)
     }
 }
 
-static void begin_term(struct sink *s)
+static void begin_results(void *context)
 {
-    s->other_plan = nats_keeper_begin(&s->keeper);
+    struct sink *s = context;
+    s->kind.other_plan = nats_keeper_begin(&s->keeper);
     s->owns = s->resumed = true;
     nats_appender_ready(s->appender);
     drain(s);
+}
+
+/* The analyses go on before the results do. */
+static void begin_term(struct sink *s)
+{
+    nats_events_begin(&s->events, s->keeper.newest.checkpoint);
 }
 
 /* ---- input ------------------------------------------------------------------------------- */
@@ -220,7 +154,7 @@ static void begin_term(struct sink *s)
  * lost before than the stream's own epochs go on over. */
 static bool begins_epoch(const struct sink *s, const struct result *result, bool begun)
 {
-    const double most = (double)s->options.stream.input_max_gap_ns * 1e-9 * s->rate_hz;
+    const double most = (double)s->options.stream.input_max_gap_ns * 1e-9 * s->kind.rate_hz;
     const uint64_t known = s->local_from + (begun ? s->sent_next : 0);
     return !s->numbered || result->epoch != s->local_epoch ||
            (most > 0 && (double)result->first_frame - (double)known > most);
@@ -256,13 +190,13 @@ static void put_input(struct sink *s, const struct result *result)
     }
     const uint64_t first = result->first_frame - s->local_from;
     const bool begins = s->sent_epoch != s->raw_epoch || first == 0;
-    const struct target target = {.epoch = s->raw_epoch,
-                                  .from = begins ? 0 : s->sent_next,
-                                  .first = first,
-                                  .timeline = result->timeline_frame,
-                                  .begins = begins};
+    const struct piece_target target = {.epoch = s->raw_epoch,
+                                        .from = begins ? 0 : s->sent_next,
+                                        .first = first,
+                                        .timeline = result->timeline_frame,
+                                        .begins = begins};
     s->ledger.frames += result->frames;
-    const uint32_t taken = add(s, result, 0, target);
+    const uint32_t taken = add(s, result, 0, &target);
     if (taken > 0) { /* else the next piece tells of these frames, too */
         s->sent_epoch = s->raw_epoch;
         s->sent_next = first + taken;
@@ -341,6 +275,7 @@ static void on_stop(void *context)
         return; /* the spool keeps them */
     nats_partition_end(s->partition);
     nats_keeper_stop(&s->keeper);
+    nats_events_stop(&s->events);
     s->repeated += forget(s); /* the next owner computes them */
     if (s->options.room_again != NULL)
         s->options.room_again(s->options.room_context);
@@ -349,6 +284,7 @@ static void on_stop(void *context)
 static void on_room(void *context)
 {
     struct sink *s = context;
+    nats_events_poke(&s->events);
     drain(s);
     if (s->owns)
         nats_keeper_look(&s->keeper);
@@ -388,18 +324,22 @@ static int nats_open(const struct sink_options *options, const struct io_environ
     s->hub = environment->nats;
     s->cluster = environment->cluster;
     const struct sink_stream *stream = &options->stream;
-    s->channels = options->raw ? stream->input_channels : stream->channels;
-    s->format = options->format;
-    s->rate_hz = options->raw ? stream->input_rate_hz : stream->rate_hz;
-    s->frame_bytes = s->channels * s->format.bytes;
+    s->kind = (struct piece_kind){
+        .raw = options->raw,
+        .channels = options->raw ? stream->input_channels : stream->channels,
+        .format = options->format,
+        .rate_hz = options->raw ? stream->input_rate_hz : stream->rate_hz,
+    };
+    s->frame_bytes = s->kind.channels * s->kind.format.bytes;
     const uint64_t pieces = nats_sink_spool(options) / own->message_bytes;
     s->block_frames = options->block_bytes / s->frame_bytes;
     s->block_frames += s->block_frames == 0;
     /* A stream that waits puts whole blocks. */
     const uint64_t of_blocks = 2 * options->block_bytes / own->message_bytes + 2,
                    least = of_blocks > NATS_PIECES_MIN ? of_blocks : NATS_PIECES_MIN;
-    int error = pieces_open(&s->pieces, pieces > least ? (uint32_t)pieces : (uint32_t)least,
-                            (uint32_t)own->message_bytes, s->frame_bytes);
+    int error =
+        pieces_open(&s->pieces, pieces > least ? (uint32_t)pieces : (uint32_t)least,
+                    (uint32_t)own->message_bytes, s->frame_bytes, nats_events_marks(options));
     if (error < 0)
         problem_set(problem, error, "sink %s: no memory for its queue; write a smaller `spool`",
                     options->name);
@@ -419,6 +359,11 @@ static int nats_open(const struct sink_options *options, const struct io_environ
         .room = on_room,
         .context = s,
     };
+    s->events.ready = begin_results;
+    s->events.again = drain_again;
+    s->events.context = s;
+    if (error == 0)
+        error = nats_events_open(&s->events, options, environment, problem);
     if (error == 0)
         error = nats_appender_open(&appender, &s->appender, problem);
     if (error < 0) {
@@ -449,6 +394,8 @@ static void nats_start(struct sink *s)
     s->partition->place = on_place;
     s->partition->appender = s->appender;
     nats_keeper_open(&s->keeper, &s->options, s->cluster, s->appender, s->partition);
+    nats_events_start(&s->events, s->appender);
+    s->kind.decimate = &s->partition->plan.shape.decimate;
     if (s->partition->source != NULL)
         on_planned(s);
 }
@@ -477,10 +424,15 @@ static uint64_t nats_room(const struct sink *sink)
     return frames;
 }
 
-static void on_appender_closed(void *context)
+static void nats_analysed(struct sink *s)
+{
+    nats_events_poke(&s->events);
+    drain(s);
+}
+
+static void on_events_closed(void *context)
 {
     struct sink *s = context;
-    s->appender = NULL;
     const uint64_t frames = pieces_clear(&s->pieces);
     s->ledger.pending -= frames;
     s->ledger.dropped[DROP_STOPPED] += frames;
@@ -493,6 +445,13 @@ static void on_appender_closed(void *context)
     pieces_close(&s->pieces);
     nats_keeper_close(&s->keeper);
     free(s);
+}
+
+static void on_appender_closed(void *context)
+{
+    struct sink *s = context;
+    s->appender = NULL;
+    nats_events_close(&s->events, clock_monotonic_ns(), on_events_closed, s);
 }
 
 static void nats_close(struct sink *s, int64_t deadline_ns, void (*closed)(void *context),
@@ -594,6 +553,7 @@ const struct sink_ops sink_nats = {
     .ledger = nats_ledger,
     .hand_over = nats_hand_over,
     .keeper = &keeper,
+    .analysed = nats_analysed,
     .status = &nats_partition_status,
     .read_status = nats_status,
     .drains = true,

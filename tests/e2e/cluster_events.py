@@ -1,0 +1,120 @@
+"""Events of analyses in LOG, as its bytes say, and held against those of a worker that nothing happened to."""
+import json
+import signal
+import struct
+import zlib
+
+import cluster_world
+from cluster_world import RATE, WORKER
+
+HEAD = struct.Struct("<BBHIQIIII")
+EVENTS, STATE = 1, 2
+
+HITS = """
+[analysis bursts]
+type = hits
+stream = rig
+threshold = 0.023
+hdt = 2 ms
+hlt = 1 ms
+max duration = 40 ms
+pre-trigger = 1 ms
+post-duration = 3 ms
+max record = 10 ms
+[sink bursts-file]
+type = jsonl
+analysis = bursts
+path = {folder}/{name}.bursts.jsonl
+"""
+
+
+def crc32c_table():
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+TABLE = crc32c_table()
+
+
+def crc32c(before, data):
+    value = before ^ 0xFFFFFFFF
+    for byte in data:
+        value = TABLE[(value ^ byte) & 255] ^ value >> 8
+    return value ^ 0xFFFFFFFF
+
+
+def parts(analysis):
+    """(form, name, number, count, chain before, chain, bytes) of each part of a record."""
+    at = 0
+    while at < len(analysis):
+        form, _, name, size, number, count, before, chain, _ = HEAD.unpack_from(analysis, at)
+        at += HEAD.size
+        yield form, analysis[at:at + name].decode(), number, count, before, chain, analysis[at + name:at + name + size]
+        at += name + size
+
+
+class Events(cluster_world.Cluster):
+    """Workers with analyses."""
+    analyses = HITS
+
+    def worker(self):
+        return WORKER + self.analyses
+
+    def events(self, log):
+        """[analysis] → its lines in LOG: numbered without a hole, each once, in one chain, and none before the frames that
+        it rests on."""
+        lines, chains, reached = {}, {}, (0, 0)
+        for record in log:
+            if record.kind == "data":
+                reached = (record.epoch, record.next)
+            for form, name, number, count, before, chain, data in parts(record.analysis):
+                if form != EVENTS:
+                    continue
+                got = data.decode().splitlines()
+                self.assertEqual((number, before), (len(lines.get(name, ())) + 1, chains.get(name, 0)),
+                                 f"{name}: not behind the event before")
+                self.assertEqual((len(got), crc32c(before, data)), (count, chain), name)
+                for line in got:
+                    event = json.loads(line)
+                    self.assertLess((event["epoch"], event["frame"]), reached, line)
+                lines.setdefault(name, []).extend(got)
+                chains[name] = chain
+        return lines
+
+    def hold_events(self, log):
+        """Lost, doubled and wrong events of a whole LOG: none, against a worker that computes it anew from the same RAW.
+        Returns how many there are."""
+        events = self.events(log)
+        self.compare_with_an_undisturbed_run(log, self.worker())
+
+        def there():
+            alone = self.events(self.records("log"))
+            return alone if sum(map(len, alone.values())) >= sum(map(len, events.values())) else None
+        alone = cluster_world.wait_value(there, "the events of an undisturbed worker")
+        self.assertEqual(sorted(alone), sorted(events))
+        for name, lines in events.items():
+            self.assertEqual(alone[name], lines, name)
+        return sum(map(len, events.values()))
+
+    def kill(self):
+        name = self.owner()
+        self.daemons[name].process.kill()
+        self.daemons[name].process.wait()
+        self.wait_frames(0, more=RATE // 2)
+        self.start(name, self.worker())
+
+    def freeze(self, seconds=2.5):
+        name = self.owner()
+        self.daemons[name].process.send_signal(signal.SIGSTOP)
+        self.wait_frames(0, more=int(seconds * RATE))
+        self.daemons[name].process.send_signal(signal.SIGCONT)
+
+    def hand_over(self):
+        name = self.owner()
+        self.daemons.pop(name).stop()
+        self.wait_frames(0, more=RATE // 2)
+        self.start(name, self.worker())
