@@ -207,6 +207,15 @@ static bool is_shared_sink(const struct build *build, const struct raw_section *
     return false;
 }
 
+static bool is_shared_analysis(const struct build *build, const struct raw_section *section)
+{
+    for (uint32_t i = 0; i < build->config->analysis_count; i++)
+        if (is_shared(build, build->analyses[i].stream) &&
+            strcmp(build->analyses[i].name, section->name) == 0)
+            return true;
+    return false;
+}
+
 static bool has_shared_edge(const struct build *build, uint32_t filter)
 {
     for (uint32_t i = 0; i < build->config->stream_count; i++)
@@ -217,8 +226,8 @@ static bool has_shared_edge(const struct build *build, uint32_t filter)
 }
 
 /* Of streams that several daemons may compute: their sections, filters with the contents of their
- * files, and sinks, in the words of the file. The sections are sorted, so that the order in the
- * file does not count. */
+ * files, analyses and sinks of results, in the words of the file. The sections are sorted, so that
+ * the order in the file does not count. */
 static void hash_shared(const struct build *build)
 {
     struct config *config = build->config;
@@ -232,6 +241,7 @@ static void hash_shared(const struct build *build)
     for (unsigned s = 0; any && s < raw->count; s++) {
         const struct raw_section *section = raw->sections[s];
         if ((section->kind == SECTION_STREAM && is_shared_stream(build, section)) ||
+            (section->kind == SECTION_ANALYSIS && is_shared_analysis(build, section)) ||
             (section->kind == SECTION_SINK && is_shared_sink(build, section)))
             hash_settings(&sha, section, true);
         for (uint32_t f = 0; section->kind == SECTION_FILTER && f < config->filter_count; f++)

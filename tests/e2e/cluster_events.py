@@ -21,10 +21,47 @@ max duration = 40 ms
 pre-trigger = 1 ms
 post-duration = 3 ms
 max record = 10 ms
+parameters = first 1
 [sink bursts-file]
 type = jsonl
 analysis = bursts
 path = {folder}/{name}.bursts.jsonl
+"""
+
+ALL = HITS + """
+[analysis where]
+type = location
+analysis = bursts
+sensors = 0, 4 m
+velocity = 5000 m/s
+[analysis pairs]
+type = sensor-test
+analysis = bursts
+answers within = 4 ms
+pulse above = 0.028
+[analysis levels]
+type = intervals
+stream = rig
+interval = 7 ms
+threshold = 0.023
+[analysis shots]
+type = ascan
+stream = rig
+period = 5 ms
+range = 2 ms
+averages = 9
+gate = back: start 200 us, width 1 ms, level 0.01, peak
+[analysis motor]
+type = vibration
+stream = rig
+segment = 20 ms
+segments = 3
+envelope low = 2 kHz
+envelope high = 8 kHz
+speed = 1770 rpm
+elements = 9
+element diameter = 7.94 mm
+pitch diameter = 39.04 mm
 """
 
 

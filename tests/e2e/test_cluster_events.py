@@ -8,11 +8,14 @@
 """Events of analyses of a partition: LOG holds each once and in order, to the byte those of a worker that nothing happened
 to, whatever becomes of the owners. The order of faults is another one in every run; CONVOLVD_TEST_SEED, which a failure
 prints, brings it again."""
+import json
 import os
 import random
+import time
 import unittest
 
 import cluster_events
+import cluster_standby
 import convolvd as c
 from cluster_world import RATE
 
@@ -21,6 +24,8 @@ SEED = int(os.environ.get("CONVOLVD_TEST_SEED") or random.SystemRandom().randran
 
 
 class EventsOfAPartition(cluster_events.Events):
+    analyses = cluster_events.ALL
+
     def see(self, log, least):
         count = self.hold_events(log)
         takes = sum(record.kind == "take" for record in log)
@@ -45,6 +50,56 @@ class EventsOfAPartition(cluster_events.Events):
                 self.wait_frames(0, more=rng.randrange(RATE // 10, 2 * RATE))
                 fault()
         self.see(self.end_of_input(), 1000)
+
+    @unittest.skipUnless(LONG, "long")
+    def test_a_log_that_goes_back(self):
+        """The server comes back with what it had 3 s before: the owner goes on from an older checkpoint."""
+        self.begin(text=self.worker())
+        ahead = self.server_forgets(3)
+        self.assertLess(self.newest().next, ahead)
+        self.wait_frames(ahead + RATE)
+        self.kill()
+        self.see(self.end_of_input(), 1000)
+
+    @unittest.skipUnless(LONG, "long")
+    def test_nobody_for_a_while(self):
+        """No worker is left for some seconds; the next one computes what RAW holds."""
+        self.begin(("a",), text=self.worker())
+        self.wait_frames(0, more=RATE)
+        self.daemons["a"].process.kill()
+        self.daemons.pop("a").process.wait()
+        time.sleep(3)
+        self.start("b", self.worker())
+        self.wait_frames(0, more=4 * RATE)
+        self.see(self.end_of_input(), 1000)
+
+
+@unittest.skipUnless(LONG, "long")
+class EventsByMulticast(cluster_standby.Standby, cluster_events.Events):
+    """Without RAW, each worker has times of its own for what it has received; all else is the same."""
+    analyses = cluster_events.ALL
+
+    def start(self, name, text, sample_format="f32be", port=0, before=None):
+        return super().start(name, text + self.analyses, sample_format, port, before)
+
+    def without_times(self, line):
+        event = json.loads(line)
+        return {key: value for key, value in event.items() if key not in ("capture_ns", "arrival_ns", "clock_error_ns")}
+
+    def test_owners_killed(self):
+        self.begin()
+        self.kill_owners(2)
+        log = self.hold()
+        self.partition_name = "rig"
+        events = self.events(log)
+        self.partition_name = "alone"
+        alone = self.events(self.records("log"))
+        self.assertEqual(sorted(events), sorted(alone))
+        for name, lines in events.items():
+            both = min(len(lines), len(alone[name]))
+            self.assertGreater(both, 0.95 * len(alone[name]), name)
+            self.assertEqual(list(map(self.without_times, lines[:both])), list(map(self.without_times, alone[name][:both])), name)
+        c.note(f"test_cluster_events: multicast: {sum(map(len, events.values()))} events, {self.takes(log)} terms")
 
 
 if __name__ == "__main__":

@@ -190,11 +190,9 @@ static void go_on(struct nats_events *e)
 {
     const bool held_back = e->saving;
     deliver(e);
-    const bool idle = e->host.idle(e->host.context); /* before: what follows has all of it */
+    e->saving = e->saving || (e->phase == EVENTS_LIVE && checkpoint_due(e, clock_monotonic_ns()));
+    const bool idle = e->saving && e->host.idle(e->host.context); /* before its events are taken */
     const bool all = append_events(e);
-    if (e->phase != EVENTS_LIVE)
-        return;
-    e->saving = e->saving || checkpoint_due(e, clock_monotonic_ns());
     if (e->saving && ((idle && all) || e->state != NULL))
         save(e);
     if (held_back && !e->saving)

@@ -30,6 +30,9 @@ static struct config *load(const char *text)
     "[sink log-" name "]\ntype = nats\nstream = " name "\npartition = " name "\n" more
 #define TAPS "[filter f]\ntype = file\npath = f.wav\n[filter g]\ntype = identity\n"
 #define ALL  TAPS PARTITION("a", "f") LOG("a", "") PARTITION("b", "g") LOG("b", "")
+#define LEVELS(interval, file)                                                                     \
+    "[analysis levels]\ntype = intervals\nstream = a\ninterval = " interval "\n[sink file]\n"      \
+    "type = csv\nanalysis = levels\npath = " file "\n"
 
 static void test_capacity(void **state)
 {
@@ -38,6 +41,28 @@ static void test_capacity(void **state)
     assert_true(config->cluster.capacity == 0.8 && other->cluster.capacity == 0);
     config_free(config);
     config_free(other);
+}
+
+/* Its events go into the log, so all compute the same; where each writes them is its own matter. */
+static void test_analyses_are_shared(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool same;
+    } table[] = {
+        {ALL LEVELS("10 ms", "other.csv"), true},
+        {ALL LEVELS("20 ms", "file.csv"), false},
+        {ALL, false},
+    };
+    struct config *first = load(ALL LEVELS("10 ms", "file.csv"));
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct config *other = load(table[i].text);
+        if ((strcmp(first->shared_hash, other->shared_hash) == 0) != table[i].same)
+            fail_msg("row %zu: the hash is %s", i, table[i].same ? "another" : "the same");
+        config_free(other);
+    }
+    config_free(first);
 }
 
 static void test_what_all_workers_share(void **state)
@@ -159,6 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_capacity),
         cmocka_unit_test(test_what_all_workers_share),
+        cmocka_unit_test(test_analyses_are_shared),
         cmocka_unit_test(test_a_spool_outlasts_an_election),
         cmocka_unit_test(test_a_standby),
     };

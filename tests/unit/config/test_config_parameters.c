@@ -70,6 +70,11 @@ static void messages(void **state)
          "stream a is live and stream old is replayed, so their times have nothing in common"},
         {BEFORE STREAM("slow", "5008", "10 Hz", "1", "block = 64 frames\n") HITS "load 1 of slow\n",
          "a block of stream slow lasts 6.4 s and `parameter age` is 1 s"},
+        {"[cluster]\n" BEFORE "[stream part]\nsource = nats\npartition = p\nrate = 1 MHz\n"
+         "format = s16\nfilter = f\n[sink log]\ntype = nats\nstream = part\npartition = p\n"
+         "[analysis h]\ntype = hits\nstream = part\nthreshold = 0.1\nparameters = load 1 of "
+         "press\n",
+         "whoever goes on with stream part cannot know what stream press gave before"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct config_errors errors;
