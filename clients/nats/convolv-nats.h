@@ -14,6 +14,7 @@
 #define CONVOLV_NATS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "convolv.h"
@@ -33,6 +34,7 @@ struct convolv_log_options {
                                 unless an address says tls:// */
     bool input;              /* the partition's input (RAW), else its results (LOG) */
     double full_scale;       /* value of full scale of an integer format; 0: 1 */
+    bool events;             /* events of analyses instead of blocks: convolv_log_next_event */
 };
 
 int convolv_log_open(const struct convolv_log_options *options, struct convolv_log **out,
@@ -54,6 +56,24 @@ void convolv_log_facts(const struct convolv_log *log, struct convolv_log_facts *
  * block are all valid, or all invalid for the same causes; invalid_from … invalid_until says which.
  */
 int convolv_log_next(struct convolv_log *log, int timeout_ms, struct convolv_block *block);
+
+/* An event of an analysis of the stream. */
+struct convolv_log_event {
+    const char *analysis; /* its name; valid, as `json`, until the next call */
+    uint64_t number;      /* of the analysis in this log: 1, 2, …; begins anew higher up where the
+                             daemons had lost what the analysis held */
+    uint64_t lost;        /* numbers before it that the log had dropped, or that begin anew */
+    const char *json;     /* one object, as the sink `jsonl` writes it */
+    size_t length;
+};
+
+/*
+ * With `events`. Returns 1 and the next event, in the order of its analysis, each once; 0 when none
+ * came within timeout_ms (-1: waits without end), or CONVOLV_ERROR_FORMAT: the log holds other
+ * samples or events under numbers that were read already (a fork), after which nothing more comes.
+ */
+int convolv_log_next_event(struct convolv_log *log, int timeout_ms,
+                           struct convolv_log_event *event);
 
 /* How long the servers have been silent [ns]; INT64_MAX: they have never answered. */
 int64_t convolv_log_quiet_ns(const struct convolv_log *log);

@@ -2,7 +2,8 @@
  * Reader of a partition's log: follows it over the daemon's own link (daemon/io/nats) on a loop of
  * its own, holds each record against the reader's position (wire/record.h), and cuts its samples
  * where their validity changes. A log that went back is read again from its oldest record; what the
- * reader has is passed over by frame number.
+ * reader has is passed over by frame number. A reader of events takes those of the records instead
+ * of their samples, whose chain it checks all the same.
  */
 #include "convolv-nats.h"
 
@@ -13,6 +14,7 @@
 #include <uv.h>
 
 #include "core/clock.h"
+#include "events.h"
 #include "io/nats/link.h"
 #include "wire/record.h"
 
@@ -34,7 +36,8 @@ struct convolv_log {
     int64_t heard_ns; /* monotonic; 0: never */
 
     struct record_position position;
-    struct nats_event event; /* its record is being handed out while `left` */
+    struct log_events *events; /* NULL: a reader of blocks */
+    struct nats_event event;   /* its record is being handed out while `left` */
     bool left;
     uint32_t done;       /* frames of the record handed out or passed over */
     uint64_t hole_from;  /* frames from here to the record's first are missing */
@@ -83,6 +86,7 @@ static void destroy(struct convolv_log *log)
     free(log->credentials);
     free(log->ca);
     free(log->values);
+    log_events_close(log->events);
     free(log);
 }
 
@@ -109,6 +113,10 @@ int convolv_log_open(const struct convolv_log_options *options, struct convolv_l
     log->servers = copied(options->servers);
     log->credentials = copied(options->credentials);
     log->ca = copied(options->ca);
+    if (options->events && (log->events = log_events_open()) == NULL) {
+        destroy(log);
+        return problem_of(problem, CONVOLV_ERROR_MEMORY, "out of memory");
+    }
     log->full_scale = options->full_scale > 0 ? options->full_scale : 1;
     snprintf(log->name, sizeof log->name, "reader of %s", options->partition);
     struct nats_link_options link = {
@@ -166,6 +174,25 @@ static bool learn(struct convolv_log *log, const struct record *r)
     return true;
 }
 
+static void fork_found(struct convolv_log *log)
+{
+    log->ledger.rejected[CONVOLV_REJECT_OLD]++;
+    log->error = CONVOLV_ERROR_FORMAT;
+}
+
+/* Events go by their own numbers, whatever the reader has of the samples. */
+static void take_record_of_events(struct convolv_log *log, enum record_step step)
+{
+    const struct record *r = &log->event.record;
+    log->left = r->kind == RECORD_ANALYSIS;
+    if (log->left)
+        log_events_take(log->events, r);
+    if (log->left || step == RECORD_NEW || step == RECORD_LOST)
+        log->ledger.accepted++;
+    else
+        log->ledger.rejected[CONVOLV_REJECT_DUPLICATE]++;
+}
+
 static void take_record(struct convolv_log *log)
 {
     const struct record *r = &log->event.record;
@@ -174,8 +201,11 @@ static void take_record(struct convolv_log *log)
     log->ledger.datagrams++;
     const enum record_step step = record_follow(&log->position, r, &skip);
     if (step == RECORD_FORK) {
-        log->ledger.rejected[CONVOLV_REJECT_OLD]++;
-        log->error = CONVOLV_ERROR_FORMAT;
+        fork_found(log);
+        return;
+    }
+    if (log->events != NULL) {
+        take_record_of_events(log, step);
         return;
     }
     if (step == RECORD_SEEN) {
@@ -314,29 +344,64 @@ static void hand_out(struct convolv_log *log, struct convolv_block *block)
     block->epoch_end = !log->left && (r->kind == RECORD_END || (r->flags & RECORD_EPOCH_END) != 0);
 }
 
+/* Waits until something may have come. False: it is after until_ns. */
+static bool wait_for_more(struct convolv_log *log, int64_t until_ns)
+{
+    const int64_t now_ns = clock_monotonic_ns();
+    nats_link_tick(log->link, now_ns);
+    if (now_ns >= until_ns)
+        return false;
+    const int64_t due_ns = nats_link_due(log->link);
+    const int64_t wait_ns = (due_ns < until_ns ? due_ns : until_ns) - now_ns;
+    uv_update_time(&log->loop); /* else the timer may be due before the loop waits */
+    if (wait_ns < INT64_MAX - now_ns)
+        uv_timer_start(&log->timer, timed_out, (uint64_t)(wait_ns / NS_PER_MS) + 1, 0);
+    uv_run(&log->loop, UV_RUN_ONCE);
+    uv_timer_stop(&log->timer);
+    return true;
+}
+
+static int64_t until_of(int timeout_ms)
+{
+    return timeout_ms < 0 ? INT64_MAX : clock_monotonic_ns() + timeout_ms * (int64_t)NS_PER_MS;
+}
+
 int convolv_log_next(struct convolv_log *log, int timeout_ms, struct convolv_block *block)
 {
-    const int64_t until_ns =
-        timeout_ms < 0 ? INT64_MAX : clock_monotonic_ns() + timeout_ms * (int64_t)NS_PER_MS;
-    for (;;) {
+    const int64_t until_ns = until_of(timeout_ms);
+    if (log->events != NULL)
+        return CONVOLV_ERROR_ARGUMENT;
+    do {
         if (log->left || take_events(log)) {
             hand_out(log, block);
             return 1;
         }
         if (log->error != 0)
             return log->error;
-        const int64_t now_ns = clock_monotonic_ns();
-        nats_link_tick(log->link, now_ns);
-        if (now_ns >= until_ns)
-            return 0;
-        const int64_t due_ns = nats_link_due(log->link);
-        const int64_t wait_ns = (due_ns < until_ns ? due_ns : until_ns) - now_ns;
-        uv_update_time(&log->loop); /* else the timer may be due before the loop waits */
-        if (wait_ns < INT64_MAX - now_ns)
-            uv_timer_start(&log->timer, timed_out, (uint64_t)(wait_ns / NS_PER_MS) + 1, 0);
-        uv_run(&log->loop, UV_RUN_ONCE);
-        uv_timer_stop(&log->timer);
-    }
+    } while (wait_for_more(log, until_ns));
+    return 0;
+}
+
+int convolv_log_next_event(struct convolv_log *log, int timeout_ms, struct convolv_log_event *event)
+{
+    const int64_t until_ns = until_of(timeout_ms);
+    if (log->events == NULL)
+        return CONVOLV_ERROR_ARGUMENT;
+    do {
+        while (log->left || take_events(log)) {
+            const int got = log_events_next(log->events, event);
+            if (got == 1)
+                return 1;
+            log->left = false;
+            if (got == CONVOLV_ERROR_FORMAT)
+                fork_found(log);
+            else if (got != 0)
+                log->error = got;
+        }
+        if (log->error != 0)
+            return log->error;
+    } while (wait_for_more(log, until_ns));
+    return 0;
 }
 
 /* ---- figures ----------------------------------------------------------------------------- */

@@ -42,7 +42,7 @@ static struct arguments {
     double rate, full_scale;
     uint64_t frames, epochs;
     double seconds, timeout;
-    bool until_end, quiet, pipe;
+    bool until_end, quiet, pipe, events;
     double wait;
     const char *write, *expect, *ledger, *credit;
     uint64_t epoch;
@@ -90,6 +90,7 @@ static const struct tool_option rows[] = {
     ROW("input-peak", QUANTITY, NUMBER, "X", input_peak, 0, 1e300, "0", "max|H| * peak of the input"),
     ROW("ignore-invalid", FLAG, NUMBER, NULL, ignore_invalid, 0, 0, NULL, "do not compare frames flagged invalid"),
     ROW("forbid-invalid", FLAG, NUMBER, NULL, forbid_invalid, 0, 0, NULL, "fail when frames are invalid other than by settling or tail"),
+    ROW("events", FLAG, NUMBER, NULL, events, 0, 0, NULL, "--log: print the events of analyses, each once, as lines of JSON"),
     ROW("pipe", FLAG, NUMBER, NULL, pipe, 0, 0, NULL, "blocks for another program on standard output (docs/tools.md), text on standard error"),
     ROW("credit", TEXT, NUMBER, "HOST:PORT", credit, 0, 0, NULL, "pace convolv-rig --credit"),
     ROW("ledger", TEXT, NUMBER, "PATH", ledger, 0, 0, NULL, "write all counts, epochs and invalid ranges as JSON"),
@@ -198,20 +199,26 @@ static int open_pipe(struct tap *tap, struct problem *problem)
                          &stopping, &tap->pipe, problem);
 }
 
+static struct tap_log_options log_options(double full_scale)
+{
+    const struct arguments *a = &arguments;
+    return (struct tap_log_options){
+        .url = a->log,
+        .credentials = a->credentials,
+        .ca = a->ca,
+        .full_scale = full_scale,
+        .wait_s = a->wait,
+        .stopping = &stopping,
+    };
+}
+
 static int open_log(struct tap *tap, struct problem *problem)
 {
     const struct arguments *a = &arguments;
     if (a->listen != NULL || a->sdp != NULL || a->pipe)
         return problem_set(problem, ERROR_ARGUMENT,
                            "--log goes without --listen, --sdp and --pipe");
-    const struct tap_log_options log = {
-        .url = a->log,
-        .credentials = a->credentials,
-        .ca = a->ca,
-        .full_scale = tap->options.full_scale,
-        .wait_s = a->wait,
-        .stopping = &stopping,
-    };
+    const struct tap_log_options log = log_options(tap->options.full_scale);
     return tap_input_log(&log, &tap->options, &tap->input, problem);
 }
 
@@ -495,6 +502,36 @@ static int finish(struct tap *tap, struct problem *problem)
     return code;
 }
 
+static void catch_signals(void)
+{
+    const struct sigaction action = {.sa_handler = on_signal}; /* no restart: poll ends */
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* --events: lines of JSON instead of blocks. Returns the exit status. */
+static int events(void)
+{
+    const struct arguments *a = &arguments;
+    const struct tap_log_options log = log_options(1);
+    const struct tap_events_options options = {a->seconds, a->timeout, stdout};
+    struct problem problem = {0};
+    uint64_t lost = 0;
+    if (a->log == NULL || a->listen != NULL || a->sdp != NULL || a->pipe || a->write != NULL ||
+        a->expect != NULL || a->frames > 0 || a->epochs > 0 || a->until_end) {
+        fprintf(stderr, "convolv-tap: --events goes with --log, --credentials, --ca, --seconds and "
+                        "--timeout alone\n");
+        return EXIT_USAGE;
+    }
+    catch_signals();
+    const int status = tap_events(&log, &options, &lost, &problem);
+    if (status != 0)
+        fprintf(stderr, "convolv-tap: %s\n", problem.text);
+    if (lost > 0)
+        fprintf(stderr, "convolv-tap: %llu events are missing\n", (unsigned long long)lost);
+    return status != 0 || lost > 0 ? EXIT_DIFFERENT : 0;
+}
+
 int main(int argc, char **argv)
 {
     struct problem problem = {0};
@@ -512,13 +549,13 @@ int main(int argc, char **argv)
         printf("convolv-tap %s\n", convolv_version());
         return 0;
     }
+    if (arguments.events)
+        return events();
     struct tap tap = {.pipe_descriptor = -1};
     int status = open_tap(&tap, &problem);
     int code = EXIT_USAGE;
     if (status == 0) {
-        const struct sigaction action = {.sa_handler = on_signal}; /* no restart: poll ends */
-        sigaction(SIGINT, &action, NULL);
-        sigaction(SIGTERM, &action, NULL);
+        catch_signals();
         if (!arguments.quiet) {
             printf("listening on %s, %s, %u channel%s, %.10g Hz\n", tap.options.address,
                    tap.options.format, tap.options.channels, tap.options.channels == 1 ? "" : "s",

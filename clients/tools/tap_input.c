@@ -42,8 +42,8 @@ static char *cut_last(char *url)
     return slash + 1;
 }
 
-static int open_log(const struct tap_log_options *options, char *url, struct convolv_log **out,
-                    struct problem *problem)
+static int open_log(const struct tap_log_options *options, bool events, char *url,
+                    struct convolv_log **out, struct problem *problem)
 {
     struct convolv_problem reason = {0};
     char *last = cut_last(url);
@@ -60,6 +60,7 @@ static int open_log(const struct tap_log_options *options, char *url, struct con
         .ca = options->ca,
         .input = input,
         .full_scale = options->full_scale,
+        .events = events,
     };
     if (convolv_log_open(&log, out, &reason) != CONVOLV_OK)
         return problem_set(problem, ERROR_ADDRESS, "--log: %s", reason.text);
@@ -96,7 +97,7 @@ int tap_input_log(const struct tap_log_options *options, struct convolv_receiver
     if (error != 0)
         problem_set(problem, ERROR_MEMORY, "out of memory");
     if (error == 0)
-        error = open_log(options, url, &input->log, problem);
+        error = open_log(options, false, url, &input->log, problem);
     if (error == 0)
         error = wait_first(input, options, problem);
     free(url);
@@ -108,6 +109,58 @@ int tap_input_log(const struct tap_log_options *options, struct convolv_receiver
     snprintf(describe->format, sizeof describe->format, "%.15s", facts.format);
     snprintf(describe->address, sizeof describe->address, "%.120s", options->url);
     return 0;
+}
+
+/* ---- events ------------------------------------------------------------------------------ */
+
+static bool events_end(const struct tap_log_options *log, const struct tap_events_options *options,
+                       int64_t begun_ns, int64_t last_ns)
+{
+    const int64_t now_ns = clock_monotonic_ns();
+    return *log->stopping ||
+           (options->seconds > 0 && (double)(now_ns - begun_ns) >= options->seconds * 1e9) ||
+           (options->timeout_s > 0 && (double)(now_ns - last_ns) >= options->timeout_s * 1e9);
+}
+
+static int print_events(struct convolv_log *log, const struct tap_log_options *from,
+                        const struct tap_events_options *options, uint64_t *lost,
+                        struct problem *problem)
+{
+    const int64_t begun_ns = clock_monotonic_ns();
+    int64_t last_ns = begun_ns;
+    while (!events_end(from, options, begun_ns, last_ns)) {
+        struct convolv_log_event event;
+        int got = convolv_log_next_event(log, 0, &event);
+        if (got == 0) {
+            fflush(options->out);
+            got = convolv_log_next_event(log, POLL_MS, &event);
+        }
+        if (got == 0)
+            continue;
+        if (got < 0)
+            return problem_set(problem, ERROR_FORMAT, "--log %s: %s", from->url,
+                               convolv_error_sentence(got));
+        *lost += event.lost;
+        if (fprintf(options->out, "%s\n", event.json) < 0)
+            return problem_set(problem, ERROR_SYSTEM, "--events: %m");
+        last_ns = clock_monotonic_ns();
+    }
+    return fflush(options->out) == 0 ? 0 : problem_set(problem, ERROR_SYSTEM, "--events: %m");
+}
+
+int tap_events(const struct tap_log_options *from, const struct tap_events_options *options,
+               uint64_t *lost, struct problem *problem)
+{
+    struct convolv_log *log = NULL;
+    char *url = strdup(from->url);
+    int error = url != NULL ? open_log(from, true, url, &log, problem)
+                            : problem_set(problem, ERROR_MEMORY, "out of memory");
+    *lost = 0;
+    if (error == 0)
+        error = print_events(log, from, options, lost, problem);
+    convolv_log_close(log);
+    free(url);
+    return error;
 }
 
 /* ---- both -------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "convolv.h"
 #include "core/error.h"
@@ -24,6 +25,17 @@ struct tap_log_options {
     double wait_s;                         /* so long for the first block */
     const volatile sig_atomic_t *stopping; /* ends the wait */
 };
+
+/* Prints events of analyses that the log holds as lines of JSON, until `stopping`, for `seconds`,
+ * or until none has come for `timeout_s` (0: either is without end). *lost: numbers that were
+ * missing.
+ */
+struct tap_events_options {
+    double seconds, timeout_s;
+    FILE *out;
+};
+int tap_events(const struct tap_log_options *log, const struct tap_events_options *options,
+               uint64_t *lost, struct problem *problem);
 
 /* Waits for the first block; `describe` then says what the samples are. */
 int tap_input_log(const struct tap_log_options *options, struct convolv_receiver_options *describe,

@@ -1,10 +1,13 @@
 """Events of analyses in LOG, as its bytes say, and held against those of a worker that nothing happened to."""
+import glob
 import json
+import os
 import signal
 import struct
-import zlib
+import subprocess
 
 import cluster_world
+import convolvd as c
 from cluster_world import RATE, WORKER
 
 HEAD = struct.Struct("<BBHIQIIII")
@@ -134,8 +137,38 @@ class Events(cluster_world.Cluster):
         alone = cluster_world.wait_value(there, "the events of an undisturbed worker")
         self.assertEqual(sorted(alone), sorted(events))
         for name, lines in events.items():
-            self.assertEqual(alone[name], lines, name)
+            self.assertTrue(alone[name] == lines, f"{name}: not the same events")
         return sum(map(len, events.values()))
+
+    def tap(self):
+        """A reader of the events, from the first on."""
+        self.addCleanup(lambda: self.reader.kill())
+        self.reader = subprocess.Popen([os.path.join(c.BUILD, "convolv-tap"), "--log", f"{self.servers.urls}/convolvd/rig", "--events",
+                                        "--timeout", "60 s"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def read(self, events):
+        """What the reader has got is what LOG holds, in the order of each analysis."""
+        got = {}
+        for _ in range(sum(map(len, events.values()))):
+            line = self.reader.stdout.readline().rstrip("\n")
+            got.setdefault(json.loads(line)["analysis"], []).append(line)
+        self.reader.send_signal(signal.SIGTERM)
+        self.assertEqual(self.reader.communicate(timeout=c.PATIENCE_S), ("", ""))
+        self.assertEqual(self.reader.returncode, 0)
+        self.assertEqual(sorted(got), sorted(events))
+        for name, lines in events.items():
+            self.assertTrue(got[name] == lines, name)
+
+    def files(self, events, name="bursts"):
+        """Each file of a worker has events that LOG has, in their order and each once. [worker] → their places in LOG."""
+        place = {line: at for at, line in enumerate(events[name])}
+        places = {"a": set(), "b": set()}
+        for path in glob.glob(f"{self.folder.name}/*.{name}*.jsonl"):
+            with open(path, encoding="utf-8") as file:
+                got = [place[line.rstrip("\n")] for line in list(file)[1:]]
+            self.assertEqual(got, sorted(set(got)), path)
+            places[os.path.basename(path)[0]].update(got)
+        return places
 
     def kill(self):
         name = self.owner()
