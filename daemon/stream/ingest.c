@@ -92,6 +92,8 @@ static struct epoch *begin_epoch(struct stream *s, struct packet *packet)
         .number = s->stats.epochs,
         .base = base,
         .source_origin = packet->first_frame,
+        .sender_known = packet->flags & PACKET_SENDER,
+        .sender = packet->sender,
         .timeline_base = timeline_base,
         .absent_until = base,
         .clock = CLOCK_SOURCE_RECEIVE,

@@ -72,13 +72,15 @@ enum packet_flags {
     PACKET_CAPTURE = 8,       /* capture_ns is known by the source */
     PACKET_TIMED =
         32, /* frame numbers advance by elapsed time, also over jumps: the timeline follows them */
-    PACKET_RESULT = 64, /* the payload lies in a batch of an engine: another stream's results */
+    PACKET_RESULT = 64,  /* the payload lies in a batch of an engine: another stream's results */
+    PACKET_SENDER = 128, /* first_frame is the sender's own number, continued beyond 32 bits */
 };
 
 struct packet {
     uint64_t first_frame; /* number of the first frame, as the source counts in 64 bits */
     uint32_t frames;
     uint32_t flags;         /* enum packet_flags */
+    uint32_t sender;        /* PACKET_SENDER: whose (RTP: its SSRC) */
     const uint8_t *payload; /* frames · frame_bytes bytes, the wire's format */
     int64_t receive_ns;     /* monotonic: when it reached the kernel (or was produced) */
     uint32_t

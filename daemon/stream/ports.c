@@ -197,6 +197,7 @@ void ports_put_raw(struct stream *s, struct epoch *e, uint64_t until)
             .invalid_count = cover_absent(ranges, listed, absent, absent_count),
             .absent = absent,
             .absent_count = absent_count,
+            .sender = {e->sender_known, e->sender, (uint32_t)(e->source_origin + e->raw_delivered)},
             .first_receive_ns = s->last_receive_ns,
             .last_receive_ns = s->last_receive_ns,
             .delivered_ns = clock_monotonic_ns(),

@@ -50,6 +50,12 @@ struct result_gains {
     const char *who;      /* who asked for them, as events name him; NULL: nobody */
 };
 
+/* How the sender of the input numbers a frame (RTP: its SSRC and time stamp). */
+struct result_sender {
+    bool known;
+    uint32_t id, frame;
+};
+
 /* Frames [from, until). */
 struct frame_run {
     uint64_t from, until;
@@ -96,6 +102,7 @@ struct result {
      * that came and are invalid for another reason are not among them. */
     const struct frame_run *absent;
     uint32_t absent_count;
+    struct result_sender sender; /* RESULT_RAW: of first_frame */
     /* Numbered like first_frame, clipped to it; by channel of the input, then by `from`. None where
      * nobody wants them (stream_options.full_scale). */
     const struct input_saturation *saturated_inputs;

@@ -60,6 +60,8 @@ struct epoch {
     uint64_t number, record;
     uint64_t base;          /* ring position of frame 0 */
     uint64_t source_origin; /* the source's number of frame 0 */
+    bool sender_known;      /* … which is the sender's own */
+    uint32_t sender;
     uint64_t timeline_base; /* timeline number of frame 0, a multiple of D */
 
     /* input */

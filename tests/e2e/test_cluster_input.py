@@ -38,8 +38,10 @@ class Input(cluster_world.Cluster):
 
     def test_epochs_go_on_after_a_reload_of_the_sink(self):
         self.server()
-        gateway = self.start("gateway", GATEWAY)
-        before = cluster_world.wait_value(lambda: self.of_data(self.newest("raw")), "records in RAW")
+        self.start("gateway", GATEWAY).wait_said("owns the raw")
+        self.daemons["gateway"].kill()
+        gateway = self.start("gateway", GATEWAY)  # RAW has had an epoch more than its stream
+        before = cluster_world.wait_value(lambda: (newest := self.of_data(self.newest("raw"))) and newest.epoch == 1 and newest, "records in RAW")
         with open(gateway.path, encoding="utf-8") as file:
             text = file.read()
         with open(gateway.path, "w", encoding="utf-8") as file:

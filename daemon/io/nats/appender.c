@@ -59,7 +59,8 @@ struct record appender_bare(const struct nats_appender *s, enum record_kind kind
     record.timeline += frames;
     if (record.capture_ns != 0 && record.rate_hz > 0)
         record.capture_ns += clock_round_ns((double)frames * 1e9 / record.rate_hz);
-    record.flags &= ~(uint32_t)(RECORD_EPOCH_START | RECORD_EPOCH_END | RECORD_PARTIAL);
+    record.flags &= ~(uint32_t)(RECORD_EPOCH_START | RECORD_PARTIAL);
+    record.flags |= kind == RECORD_END ? RECORD_EPOCH_END : 0; /* and those behind it likewise */
     record.from = record.first = record.next;
     record.frames = 0;
     return record;
@@ -101,17 +102,6 @@ static void note_newest(struct nats_appender *s, const struct nats_event *event)
     }
 }
 
-/* For whom its owner has given the log up. */
-static enum release_for given_to(const struct nats_appender *s, const struct record *release)
-{
-    const char *own = s->options.cluster->worker;
-    const struct record_span to = nats_carried_worker(release);
-    if (to.count == 0)
-        return RELEASE_FOR_ANY;
-    return to.count == strlen(own) && memcmp(to.bytes, own, to.count) == 0 ? RELEASE_FOR_THIS
-                                                                           : RELEASE_FOR_ANOTHER;
-}
-
 static void take_read(struct nats_appender *s, int64_t now_ns, const struct nats_event *event)
 {
     struct log_mark mark = {0};
@@ -122,7 +112,7 @@ static void take_read(struct nats_appender *s, int64_t now_ns, const struct nats
     else /* its records have become too old: it goes on behind them, and nobody owns it */
         mark = (struct log_mark){.end.sequence = event->sequence, .released = event->sequence > 0};
     if (event->kind == LINK_READ && mark.released)
-        mark.given_to = given_to(s, &event->record);
+        mark.given_to = nats_carried_for(&event->record, s->options.cluster->worker);
     note_newest(s, event);
     ownership_read(&s->o, now_ns, &mark);
 }
@@ -134,9 +124,9 @@ static void note_other(struct nats_appender *s, uint64_t term)
                      s->newest_owner != s->options.cluster->identity;
     if (!s->other_lives || s->options.presence != NULL || term == s->told_other)
         return;
-    log_warning("%s: %s appends the %s of partition %s: this gateway waits until nobody does, and "
-                "appends nothing; where its input is another one, give it a `partition` of its own",
-                s->options.name, s->figures.owner, s->options.kind, s->options.partition);
+    log_notice("%s: %s appends the %s of partition %s: this gateway waits until nobody does, and "
+               "appends nothing; where its input is another one, give it a `partition` of its own",
+               s->options.name, s->figures.owner, s->options.kind, s->options.partition);
     s->told_other = term;
 }
 
@@ -193,6 +183,7 @@ static void take_event(struct nats_appender *s, int64_t now_ns, const struct nat
         s->other_lives = false;
         break;
     case LINK_QUESTION:
+        nats_successor_hear(&s->successor, now_ns, event->payload, event->payload_bytes);
         if (ownership_answers(o, event->term))
             nats_link_answer(s->link);
         break;
@@ -299,7 +290,7 @@ static void act(struct nats_appender *s, const struct ownership_action *action)
         nats_link_read(s->link, 0, TAG_NEWEST);
         break;
     case OWNERSHIP_ASK:
-        nats_link_ask(s->link, action->term);
+        nats_link_ask(s->link, action->term, s->successor.says);
         break;
     case OWNERSHIP_TAKE:
         send_bare(s, action, RECORD_TAKE);
@@ -420,6 +411,11 @@ bool nats_appender_waits(const struct nats_appender *s)
 {
     return s->other_lives && s->o.state == OWNERSHIP_FOLLOWING && !s->o.newest.released &&
            clock_monotonic_ns() - s->o.heard_ns < 3 * s->o.options.ask_ns;
+}
+
+struct nats_successor *nats_appender_successor(struct nats_appender *s)
+{
+    return &s->successor;
 }
 
 bool nats_appender_append(struct nats_appender *s, struct record *record)

@@ -21,6 +21,7 @@
 #include "cluster/cluster.h"
 #include "io/nats/link.h"
 #include "io/nats/presence.h"
+#include "io/nats/successor.h"
 #include "stream/ownership.h"
 #include "wire/record.h"
 
@@ -71,6 +72,9 @@ void nats_appender_release(struct nats_appender *appender, const char *to);
 
 /* Another daemon owns the log, and lives. */
 bool nats_appender_waits(const struct nats_appender *appender);
+
+/* What it tells the owner as it waits, and has heard from others as owner. */
+struct nats_successor *nats_appender_successor(struct nats_appender *appender);
 
 /* How many records can be appended now. */
 uint32_t nats_appender_room(const struct nats_appender *appender);

@@ -35,19 +35,28 @@ bool nats_carried_set(struct nats_carried *c, const uint8_t *bytes, uint32_t cou
 
 /* A release names the worker that it is for, then a zero and what the others carry; without a zero
  * they carry nothing. */
-struct record_span nats_carried_worker(const struct record *r)
+static struct record_span worker_of(const struct record *r)
 {
     const uint8_t *zero = r->state.count > 0 ? memchr(r->state.bytes, 0, r->state.count) : NULL;
     return (struct record_span){r->state.bytes,
                                 zero != NULL ? (uint32_t)(zero - r->state.bytes) : r->state.count};
 }
 
+enum release_for nats_carried_for(const struct record *release, const char *worker)
+{
+    const struct record_span to = worker_of(release);
+    if (to.count == 0)
+        return RELEASE_FOR_ANY;
+    return to.count == strlen(worker) && memcmp(to.bytes, worker, to.count) == 0
+               ? RELEASE_FOR_THIS
+               : RELEASE_FOR_ANOTHER;
+}
+
 bool nats_carried_read(struct nats_carried *c, const struct record *r)
 {
     struct record_span state = r->state;
     if (r->kind == RECORD_RELEASE) {
-        const uint32_t name = nats_carried_worker(r).count,
-                       skip = name < state.count ? name + 1 : name;
+        const uint32_t name = worker_of(r).count, skip = name < state.count ? name + 1 : name;
         state.bytes = skip > 0 ? state.bytes + skip : state.bytes;
         state.count -= skip;
     }

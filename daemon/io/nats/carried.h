@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "stream/ownership.h"
 #include "wire/record.h"
 
 /* Starts zeroed. */
@@ -29,8 +30,8 @@ bool nats_carried_read(struct nats_carried *carried, const struct record *record
 /* The `state` of a record of this kind; `worker`: for whom a release is, empty: any. */
 struct record_span nats_carried_span(struct nats_carried *carried, enum record_kind kind,
                                      const char *worker);
-/* For whom a release that was read is. */
-struct record_span nats_carried_worker(const struct record *release);
+/* For whom a release that was read is, as seen by `worker`. */
+enum release_for nats_carried_for(const struct record *release, const char *worker);
 
 struct record_span nats_text_span(const char *text);
 /* Terminated, and cut to fit. */

@@ -105,41 +105,26 @@ uint32_t held_timestamp(const struct held_run *run, int64_t position)
     return (uint32_t)run->first + (uint32_t)((uint64_t)position - run->from);
 }
 
-/* How well a run explains a mark. */
-enum match {
-    MATCH_NONE,
-    MATCH_BEFORE, /* a time stamp from before the run, as long ago as the clocks say */
-    MATCH_BEHIND, /* likewise, from behind its end */
-    MATCH_INSIDE, /* a frame of the run, whatever the clocks say */
-};
-
-static enum match match_run(const struct held *h, uint64_t number, const struct held_mark *mark,
-                            int64_t *position)
+static enum numbered_match match_run(const struct held *h, uint64_t number,
+                                     const struct numbered_mark *mark, int64_t *position)
 {
     const struct held_run *run = held_run(h, number);
-    if (run->ssrc != mark->ssrc)
-        return MATCH_NONE;
-    /* Nearest to the run's end: half a lap of time stamps either way. */
     const uint64_t until = held_run_until(h, number);
-    const int64_t end = (int64_t)until;
-    const int64_t at = end + (int32_t)(mark->timestamp - held_timestamp(run, end));
-    const double ahead_s = (double)(at - end) / h->options.rate_hz;
-    const int64_t then_ns = held_capture_ns(run, until) + clock_round_ns(ahead_s * 1e9);
-    const int64_t apart_ns = then_ns - mark->capture_ns;
-    *position = at;
-    if (at >= (int64_t)run->from && at <= end)
-        return MATCH_INSIDE;
-    if (apart_ns >= HELD_CLOCKS_NS || apart_ns <= -HELD_CLOCKS_NS)
-        return MATCH_NONE;
-    return at < (int64_t)run->from ? MATCH_BEFORE : MATCH_BEHIND;
+    const struct numbered_run numbers = {.ssrc = run->ssrc,
+                                         .from = (int64_t)run->from,
+                                         .until = (int64_t)until,
+                                         .timestamp = held_timestamp(run, (int64_t)until),
+                                         .until_ns = held_capture_ns(run, until)};
+    return numbered_match(&numbers, h->options.rate_hz, mark, position);
 }
 
-bool held_find(const struct held *h, const struct held_mark *mark, uint64_t *run, int64_t *position)
+bool held_find(const struct held *h, const struct numbered_mark *mark, uint64_t *run,
+               int64_t *position)
 {
-    enum match best = MATCH_NONE;
+    enum numbered_match best = MATCH_NONE;
     for (uint64_t i = h->run_next; i > held_first_run(h); i--) {
         int64_t at;
-        const enum match match = match_run(h, i - 1, mark, &at);
+        const enum numbered_match match = match_run(h, i - 1, mark, &at);
         if (match <= best)
             continue;
         best = match;

@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "io/nats/numbered.h"
 #include "stream/clock_line.h"
 #include "stream/packet.h"
 
@@ -88,18 +89,9 @@ int64_t held_error_ns(const struct held_run *run);
 /* The sender's time stamp of the frame at `position`, which may lie before the run. */
 uint32_t held_timestamp(const struct held_run *run, int64_t position);
 
-/* A frame, as another receiver knows it. */
-struct held_mark {
-    uint32_t ssrc, timestamp;
-    int64_t capture_ns;
-};
-
-/* How far clocks of two hosts, and what lies between capture and reception, may differ. */
-#define HELD_CLOCKS_NS (INT64_C(1000000000))
-
 /* The position of that frame, which may lie before what is held or behind it (or before 0), and the
  * run that numbers it so. False: no run has the numbering that the mark is of. */
-bool held_find(const struct held *h, const struct held_mark *mark, uint64_t *run,
+bool held_find(const struct held *h, const struct numbered_mark *mark, uint64_t *run,
                int64_t *position);
 
 /* What stands at the reader's position. */

@@ -42,11 +42,7 @@ static void skip_lost(struct held_reader *r)
 static bool place_behind(struct held_reader *r, const struct record *newest, uint64_t next)
 {
     const struct term_plan *plan = &r->plan;
-    const double behind_ns =
-        newest->rate_hz > 0 ? (double)(newest->next - newest->first) * 1e9 / newest->rate_hz : 0;
-    const struct held_mark mark = {.ssrc = newest->ssrc,
-                                   .timestamp = newest->timestamp,
-                                   .capture_ns = newest->capture_ns + clock_round_ns(behind_ns)};
+    const struct numbered_mark mark = numbered_mark_of(newest);
     int64_t position;
     if (!(newest->flags & RECORD_SENDER) || !held_find(r->held, &mark, &r->run, &position))
         return false;

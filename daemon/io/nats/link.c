@@ -353,11 +353,11 @@ bool nats_link_read(struct nats_link *link, uint64_t sequence, uint32_t tag)
     return link_publish(link, subject, ANSWER_READ, tag, request);
 }
 
-bool nats_link_ask(struct nats_link *link, uint64_t term)
+bool nats_link_ask(struct nats_link *link, uint64_t term, const char *text)
 {
     char subject[NATS_SUBJECT_BYTES];
     nats_owner_subject(&link->options.log, term, subject);
-    return link_publish(link, subject, ANSWER_OWNER, term, "");
+    return link_publish(link, subject, ANSWER_OWNER, term, text);
 }
 
 bool nats_link_own(struct nats_link *link, uint64_t term)
@@ -464,16 +464,16 @@ static void take_created(natsMsg *message, struct nats_event *event)
     const int bytes = natsMsg_GetDataLength(message);
     if (bytes > 0)
         nats_answer_read(natsMsg_GetData(message), (size_t)bytes, &answer);
-    const bool there = !answer.failed || answer.code == NATS_CODE_STREAM_EXISTS;
-    event->kind = there ? LINK_CREATED : LINK_FAILED;
+    const bool fails = answer.failed && answer.code != NATS_CODE_STREAM_EXISTS;
+    event->kind = fails ? LINK_FAILED : LINK_CREATED;
     snprintf(event->text, sizeof event->text, "%s", answer.text);
 }
 
 /* A question for the owner of a term, whose subject ends in the term. */
 static bool take_question(struct nats_link *link, natsMsg *message, struct nats_event *event)
 {
-    const char *subject = natsMsg_GetSubject(message), *reply = natsMsg_GetReply(message);
-    const char *term = strrchr(subject, '.');
+    const char *reply = natsMsg_GetReply(message),
+               *term = strrchr(natsMsg_GetSubject(message), '.');
     if (reply == NULL || term == NULL)
         return false;
     snprintf(link->question, sizeof link->question, "%s", reply);
@@ -485,8 +485,6 @@ static bool take_question(struct nats_link *link, natsMsg *message, struct nats_
 static bool take_told(const struct nats_link *link, natsMsg *message, struct nats_event *event)
 {
     event->kind = LINK_TOLD;
-    event->payload = natsMsg_GetData(message);
-    event->payload_bytes = (size_t)natsMsg_GetDataLength(message);
     snprintf(event->text, sizeof event->text, "%s",
              natsMsg_GetSubject(message) + strlen(link->hears));
     return event->payload_bytes > 0;
@@ -498,6 +496,8 @@ static bool take_message(struct nats_link *link, natsMsg *message, struct nats_e
     const char *subject = natsMsg_GetSubject(message);
     const size_t inbox = strlen(link->connection.inbox);
     struct nats_place place;
+    event->payload = natsMsg_GetData(message);
+    event->payload_bytes = (size_t)natsMsg_GetDataLength(message);
     if (nats_place_read(natsMsg_GetReply(message), &place)) /* under the log's own subject */
         return follow_take(link, ANSWER_DELIVERY, place.consumer, message, event);
     if (link->hears[0] != '\0' && strncmp(subject, link->hears, strlen(link->hears)) == 0)

@@ -76,8 +76,8 @@ bool nats_link_read(struct nats_link *link, uint64_t sequence, uint32_t tag);
 /* Asks where a log without records goes on: LINK_LENGTH or LINK_ABSENT, or never. */
 bool nats_link_ask_length(struct nats_link *link);
 
-/* Asks whoever owns the log in `term`: LINK_ANSWERED or LINK_NO_RESPONDERS. */
-bool nats_link_ask(struct nats_link *link, uint64_t term);
+/* Asks whoever owns the log in `term`, who reads `text`: LINK_ANSWERED or LINK_NO_RESPONDERS. */
+bool nats_link_ask(struct nats_link *link, uint64_t term, const char *text);
 /* From now on takes the questions for `term`, one after the other as LINK_QUESTION; 0: none. */
 bool nats_link_own(struct nats_link *link, uint64_t term);
 /* Answers the question just fetched. */
@@ -115,7 +115,7 @@ enum nats_event_kind {
     LINK_ABSENT,       /* tag: there is no such record, or no such log; text */
     LINK_ANSWERED,     /* term */
     LINK_NO_RESPONDERS,
-    LINK_QUESTION, /* term: nats_link_answer if it is ours */
+    LINK_QUESTION, /* term: nats_link_answer if it is ours; payload, payload_bytes */
     LINK_RECORD,   /* sequence, record */
     LINK_DAMAGED,  /* sequence: what lies there is no record; text says what it is */
     LINK_LAPSED,   /* sequence: the next one wanted; first, last: what the log has */

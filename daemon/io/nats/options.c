@@ -30,10 +30,10 @@ const struct option_row nats_sink_rows[NATS_SINK_ROWS] = {
      .type = OPTION_ROTATION,
      .fallback = "30 s",
      OPTION_FIELD(struct nats_sink_options, spool),
-     .sentence =
-         "With record = input: how much of the input, or how many bytes of it, is kept in "
-         "memory for a log that cannot be reached or goes back; what does not fit is a "
-         "declared gap. At least 15 s with 3 replicas, which elect a leader for up to 9 s."},
+     .sentence = "With record = input: how much of the input, or how many bytes of it, is kept in "
+                 "memory for a log that cannot be reached or goes back, or that another gateway "
+                 "appends so far; what does not fit is a declared gap. At least 15 s with 3 "
+                 "replicas, which elect a leader for up to 9 s."},
     {.key = "storage",
      .type = OPTION_CHOICE,
      .fallback = "file",

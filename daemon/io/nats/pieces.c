@@ -211,7 +211,7 @@ static void tell(struct piece *piece, struct piece_kind *kind, const struct piec
     r->input_next = target->input_next != 0 ? target->input_next : target->first;
     r->raw_sequence = target->raw_sequence;
     if (target->sender.known) /* the sender's own number of the record's frame `next` */
-        tell_sender(piece, &target->sender, *kind->decimate);
+        tell_sender(piece, &target->sender, target->decimate);
     if (kind->other_plan && r->range_count < PIECE_RANGES) {
         piece->ranges[r->range_count++] =
             (struct record_range){r->first, r->first + 1, INVALID_DEVICE, false};
@@ -276,6 +276,37 @@ void piece_renumber(struct piece *piece, uint64_t from, uint64_t epoch)
     }
 }
 
+void piece_declare(struct piece *piece, uint64_t from, enum invalid_cause cause)
+{
+    struct record *r = &piece->record;
+    if (r->range_count < PIECE_RANGES)
+        piece->ranges[r->range_count++] =
+            (struct record_range){from, r->from, (uint8_t)cause, true};
+    r->ranges = piece->ranges;
+    r->from = from;
+}
+
+void piece_cut(const struct pieces *p, struct piece *piece, uint64_t from)
+{
+    struct record *r = &piece->record;
+    const uint32_t off = r->first < from ? (uint32_t)(from - r->first) : 0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < r->range_count; i++) {
+        struct record_range range = piece->ranges[i];
+        range.from = range.from > from ? range.from : from;
+        if (range.from < range.until)
+            piece->ranges[count++] = range;
+    }
+    r->range_count = count;
+    r->from = r->from > from ? r->from : from;
+    r->first += off;
+    r->timeline += off;
+    r->frames -= off;
+    r->capture_ns += clock_round_ns((double)off * 1e9 / r->rate_hz);
+    memmove(piece->samples, piece->samples + (size_t)off * p->frame_bytes,
+            (size_t)r->frames * p->frame_bytes);
+}
+
 uint64_t pieces_go_back(struct pieces *p, const struct record *newest, uint64_t *lost)
 {
     uint64_t at = p->unsent, frames = 0;
@@ -296,11 +327,22 @@ uint64_t pieces_go_back(struct pieces *p, const struct record *newest, uint64_t 
     if (newest->kind == 0 || r->epoch != newest->epoch || r->from <= newest->next)
         return frames;
     *lost = r->from - newest->next; /* beyond the spool: a gap, declared */
-    if (r->range_count < PIECE_RANGES) {
-        piece->ranges[r->range_count++] =
-            (struct record_range){newest->next, r->from, INVALID_OVERLOAD, true};
-        r->ranges = piece->ranges;
-    }
-    r->from = newest->next;
+    piece_declare(piece, newest->next, INVALID_OVERLOAD);
     return frames;
+}
+
+uint64_t pieces_keep(struct pieces *p)
+{
+    const uint64_t waited = p->frames_unsent;
+    while (p->unsent + 1 < p->next)
+        p->frames_unsent -= piece_at(p, p->unsent++)->record.frames;
+    return waited - p->frames_unsent;
+}
+
+void pieces_wait_from(struct pieces *p, uint64_t number)
+{
+    p->oldest = p->unsent = number;
+    p->frames_unsent = 0;
+    for (uint64_t at = number; at < p->next; at++)
+        p->frames_unsent += piece_at(p, at)->record.frames;
 }

@@ -57,14 +57,14 @@ struct piece_kind {
     uint32_t channels;
     struct sample_format format;
     double rate_hz;
-    const uint32_t *decimate; /* with a sender: input frames for one of these */
-    bool other_plan;          /* the next frame is the first by another plan: it says so once */
+    bool other_plan; /* the next frame is the first by another plan: it says so once */
 };
 
 /* Where a run of frames of a result lies in the log. */
 struct piece_target {
     uint64_t epoch, from, first, timeline, input_next, raw_sequence;
     struct term_sender sender;
+    uint32_t decimate; /* with `sender`: input frames for one of these */
     bool begins;
 };
 
@@ -78,8 +78,18 @@ uint32_t pieces_put(struct pieces *p, struct piece_kind *kind, const struct resu
  * them. */
 uint64_t pieces_go_back(struct pieces *p, const struct record *newest, uint64_t *lost);
 
+/* Somebody else has appended all but the newest: they are kept as if they had been appended here.
+ * Returns how many frames do not wait any more. */
+uint64_t pieces_keep(struct pieces *p);
+/* What waits begins with this piece, and those before it are forgotten. */
+void pieces_wait_from(struct pieces *p, uint64_t number);
+
 /* Frames before `from` of a piece's epoch are not of the log: `from` becomes frame 0 of `epoch`. */
 void piece_renumber(struct piece *piece, uint64_t from, uint64_t epoch);
+/* Frames before `from` are taken off a piece; at least one is left. */
+void piece_cut(const struct pieces *p, struct piece *piece, uint64_t from);
+/* A piece accounts for the frames from `from` on; those that nobody has are a gap. */
+void piece_declare(struct piece *piece, uint64_t from, enum invalid_cause cause);
 
 /* All that wait or were appended are forgotten; returns how many frames waited. */
 uint64_t pieces_clear(struct pieces *p);

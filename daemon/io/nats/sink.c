@@ -20,6 +20,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "io/nats/events.h"
+#include "io/nats/gateway.h"
 #include "io/nats/hub.h"
 #include "io/nats/keeper.h"
 #include "io/nats/pieces.h"
@@ -43,15 +44,11 @@ struct sink {
     struct nats_events events; /* likewise */
     struct piece_kind kind;
     bool started, owns;
-    bool room_wanted;      /* somebody was told of less than a block */
-    uint64_t block_frames; /* at least 1 */
-    bool resumed;          /* owned the log before: its newest records may be this sink's */
-    /* input: what the stream's epochs and frames are in RAW */
-    bool numbered;        /* the first term of this run has said it */
-    uint64_t local_epoch; /* of the stream: frame `local_from` of it is frame 0 of raw_epoch */
-    uint64_t local_from, raw_epoch;
-    uint64_t sent_epoch, sent_next; /* behind the last piece that the appender took */
-    uint64_t repeated; /* results that were not appended: of no term, or there already */
+    bool room_wanted;            /* somebody was told of less than a block */
+    uint64_t block_frames;       /* at least 1 */
+    bool resumed;                /* owned the log before: its newest records may be this sink's */
+    struct nats_gateway gateway; /* input */
+    uint64_t repeated;           /* results that were not appended: of no term, or there already */
     struct sink_ledger ledger;
     void (*closed)(void *context);
     void *closed_context;
@@ -92,11 +89,23 @@ static void drain_again(void *context)
     drain(context);
 }
 
-/* Frames [skip, frames) of a result; returns how many were taken. */
+/* Whether another gateway waits that goes on with this one's input. */
+static bool is_succeeded(struct sink *s)
+{
+    return s->options.raw && s->gateway.receives &&
+           nats_successor_waits(nats_appender_successor(s->appender), clock_monotonic_ns(),
+                                s->gateway.ssrc);
+}
+
+/* Frames [skip, frames) of a result; returns how many were taken. A gateway that has a successor
+ * does not end the epoch. */
 static uint32_t add(struct sink *s, const struct result *result, uint32_t skip,
                     const struct piece_target *target)
 {
-    const uint32_t taken = pieces_put(&s->pieces, &s->kind, result, skip, *target);
+    struct result told = *result;
+    if (is_succeeded(s)) /* the sender goes on */
+        told.flags &= ~(uint32_t)RESULT_EPOCH_END;
+    const uint32_t taken = pieces_put(&s->pieces, &s->kind, &told, skip, *target);
     s->ledger.pending += taken;
     return taken;
 }
@@ -121,6 +130,7 @@ static void put_results(struct sink *s, const struct result *result)
                                   .timeline = cut.timeline,
                                   .input_next = cut.input_next,
                                   .sender = cut.sender,
+                                  .decimate = p->plan.shape.decimate,
                                   .begins = cut.begins};
     term_take(&p->term, &cut);
     target.raw_sequence = term_sequence(&p->term);
@@ -150,16 +160,6 @@ static void begin_term(struct sink *s)
 
 /* ---- input ------------------------------------------------------------------------------- */
 
-/* Whether the input begins an epoch of RAW: it is of another one of the stream, or more of it is
- * lost before than the stream's own epochs go on over. */
-static bool begins_epoch(const struct sink *s, const struct result *result, bool begun)
-{
-    const double most = (double)s->options.stream.input_max_gap_ns * 1e-9 * s->kind.rate_hz;
-    const uint64_t known = s->local_from + (begun ? s->sent_next : 0);
-    return !s->numbered || result->epoch != s->local_epoch ||
-           (most > 0 && (double)result->first_frame - (double)known > most);
-}
-
 /* Forgets what waits; returns how many frames that were. */
 static uint64_t forget(struct sink *s)
 {
@@ -169,81 +169,77 @@ static uint64_t forget(struct sink *s)
     return frames;
 }
 
+/* Whoever has just begun to receive leaves RAW for a lease to those that hold what the last owner
+ * had not appended, unless that was of another sender. */
+static void stand(struct sink *s, const struct result *input)
+{
+    const int64_t now_ns = clock_monotonic_ns();
+    const int64_t since_ns = gateway_receives(&s->gateway, input, now_ns);
+    const struct record *last = nats_appender_last(s->appender);
+    if (since_ns == INT64_MAX)
+        return;
+    nats_successor_say(nats_appender_successor(s->appender), input->sender.id);
+    nats_appender_stand(
+        s->appender, now_ns - since_ns >= s->cluster->lease_ns || !(last->flags & RECORD_SENDER) ||
+                         last->ssrc != input->sender.id || gateway_holds(&s->gateway, last));
+}
+
+/* Another gateway appends it. */
+static void keep(struct sink *s)
+{
+    const uint64_t frames = pieces_keep(&s->pieces);
+    s->ledger.pending -= frames;
+    s->ledger.frames -= frames;
+    s->repeated += frames;
+}
+
 static void put_input(struct sink *s, const struct result *result)
 {
     if (result->frames == 0)
         return;
-    if (nats_appender_waits(s->appender)) { /* another gateway appends it */
+    const bool waits = nats_appender_waits(s->appender);
+    if (waits && !result->sender.known) {
         s->repeated += result->frames + forget(s);
-        s->local_epoch = UINT64_MAX;
+        gateway_forget(&s->gateway);
         return;
     }
-    const bool begun = s->sent_epoch == s->raw_epoch; /* a piece of it was taken */
-    if (begins_epoch(s, result, begun)) {
-        s->raw_epoch += s->numbered && (begun || result->epoch != s->local_epoch);
-        if (!s->numbered && s->raw_epoch < result->epoch)
-            s->raw_epoch = result->epoch; /* a RAW that is gone may have had those before */
-        s->numbered = true;
-        s->local_epoch = result->epoch;
-        s->local_from = result->first_frame;
-        s->sent_epoch = UINT64_MAX;
-    }
-    const uint64_t first = result->first_frame - s->local_from;
-    const bool begins = s->sent_epoch != s->raw_epoch || first == 0;
-    const struct piece_target target = {.epoch = s->raw_epoch,
-                                        .from = begins ? 0 : s->sent_next,
-                                        .first = first,
-                                        .timeline = result->timeline_frame,
-                                        .begins = begins};
-    s->ledger.frames += result->frames;
-    const uint32_t taken = add(s, result, 0, &target);
-    if (taken > 0) { /* else the next piece tells of these frames, too */
-        s->sent_epoch = s->raw_epoch;
-        s->sent_next = first + taken;
-    }
-    s->ledger.dropped[DROP_QUEUE] += result->frames - taken;
+    if (waits)
+        keep(s);
+    stand(s, result);
+    struct piece_target target;
+    const uint32_t skip = gateway_place(&s->gateway, result, &target),
+                   taken = add(s, result, skip, &target);
+    gateway_take(&s->gateway, result, &target, taken);
+    s->repeated += skip;
+    s->ledger.frames += result->frames - skip;
+    s->ledger.dropped[DROP_QUEUE] += result->frames - skip - taken;
 }
 
-/* The newest record is of this sink: what follows it in the spool is appended again; all of it
- * where the log is empty (kind 0). */
-static void go_back(struct sink *s, const struct record *newest)
+/* What waits has become more or less than `waited`: it was appended before, or was another one's.
+ */
+static void recount(struct sink *s, uint64_t waited, bool appended)
 {
-    uint64_t lost;
-    const uint64_t frames = pieces_go_back(&s->pieces, newest, &lost);
-    s->ledger.pending += frames;
-    s->ledger.delivered -= frames;
-    if (lost > 0)
-        log_warning("sink %s: RAW went back by more than the spool holds: %llu frames are lost",
-                    s->options.name, (unsigned long long)lost);
+    const uint64_t more = s->pieces.frames_unsent - waited; /* modulo 2^64 */
+    s->ledger.pending += more;
+    if (appended) {
+        s->ledger.delivered -= more;
+    } else {
+        s->ledger.frames += more;
+        s->repeated -= more;
+    }
 }
 
-/* The log ends with a record of another gateway, an earlier run or the sink that a reload has
- * closed: this one goes on with an epoch of its own, from what has not been appended yet. */
-static void begin_anew(struct sink *s, const struct record *newest)
+static void resume_input(struct sink *s, const struct record *newest)
 {
-    struct pieces *p = &s->pieces;
-    uint64_t base = newest->kind != 0 ? newest->epoch + 1 : newest->epoch;
-    p->oldest = p->unsent; /* what is older is of another numbering */
-    if (p->unsent == p->next) {
-        s->numbered = s->numbered || newest->kind != 0;
-        s->raw_epoch = base - s->numbered;
-        s->local_epoch = UINT64_MAX; /* the next result begins it */
-        return;
-    }
-    const struct record first = piece_at(p, p->unsent)->record;
-    base = newest->kind == 0 && base < first.epoch ? first.epoch : base;
-    if (s->raw_epoch == first.epoch) {
-        s->local_from += first.from;
-        s->sent_next -= first.from;
-    }
-    for (uint64_t at = p->unsent; at < p->next; at++) {
-        struct piece *piece = piece_at(p, at);
-        piece_renumber(piece, piece->record.epoch == first.epoch ? first.from : 0,
-                       piece->record.epoch - first.epoch + base);
-    }
-    piece_at(p, p->unsent)->record.flags |= RECORD_EPOCH_START;
-    s->raw_epoch += base - first.epoch;
-    s->sent_epoch += base - first.epoch;
+    const uint64_t waited = s->pieces.frames_unsent;
+    const bool gone = newest->kind == 0, own = newest->owner == s->cluster->identity;
+    if (s->resumed && gone) /* what follows keeps its numbers */
+        gateway_go_back(&s->gateway, &(struct record){0});
+    else if (s->resumed && own)
+        gateway_go_back(&s->gateway, newest);
+    else if (!gateway_succeed(&s->gateway, newest))
+        gateway_begin_anew(&s->gateway, newest);
+    recount(s, waited, s->resumed && (gone || own));
 }
 
 /* ---- the appender's side --------------------------------------------------------------------- */
@@ -256,12 +252,7 @@ static void on_resume(void *context, const struct record *newest)
             begin_term(s);
         return;
     }
-    if (s->resumed && newest->kind == 0) /* gone: what follows keeps its numbers */
-        go_back(s, &(struct record){0});
-    else if (s->resumed && newest->owner == s->cluster->identity)
-        go_back(s, newest);
-    else
-        begin_anew(s, newest);
+    resume_input(s, newest);
     s->owns = s->resumed = true;
     nats_appender_ready(s->appender);
     drain(s);
@@ -380,6 +371,7 @@ static void nats_start(struct sink *s)
     const struct nats_sink_options *own = s->options.own;
     if (s->options.raw) {
         s->started = true;
+        gateway_open(&s->gateway, &s->options, &s->pieces);
         nats_appender_start(s->appender);
         return;
     }
@@ -395,7 +387,6 @@ static void nats_start(struct sink *s)
     s->partition->appender = s->appender;
     nats_keeper_open(&s->keeper, &s->options, s->cluster, s->appender, s->partition);
     nats_events_start(&s->events, s->appender);
-    s->kind.decimate = &s->partition->plan.shape.decimate;
     if (s->partition->source != NULL)
         on_planned(s);
 }
@@ -462,7 +453,7 @@ static void nats_close(struct sink *s, int64_t deadline_ns, void (*closed)(void 
     drain(s);
     /* Whoever appends to RAW next begins an epoch; without this, the worker would wait until then
      * to compute the last block and the tail of this one. */
-    if (s->options.raw && s->owns && s->pieces.unsent == s->pieces.next)
+    if (s->options.raw && s->owns && s->pieces.unsent == s->pieces.next && !is_succeeded(s))
         (void)nats_appender_end(s->appender);
     nats_appender_close(s->appender, deadline_ns, on_appender_closed, s);
 }

@@ -41,6 +41,7 @@ struct ingest {
     /* headerless */
     uint64_t next_frame;
     uint32_t next_flags;
+    uint32_t packet_flags; /* of every packet with numbers */
     struct log_limit reject_limits[REJECTS];
 };
 
@@ -75,6 +76,8 @@ int ingest_open(const struct ingest_protocol *protocol, const struct source_opti
         return error;
     }
     in->protocol = protocol;
+    /* In record mode frames are numbered by records. */
+    in->packet_flags = protocol->has_ssrc && options->mode == MODE_CONTINUOUS ? PACKET_SENDER : 0;
     in->options = *options;
     in->host = *host;
     in->next_frame = SEQUENCE_ORIGIN;
@@ -208,7 +211,7 @@ static void release(struct ingest *in, struct sender *sender, uint64_t first_fra
     sender->holding = false;
     in->ledger.held--;
     sender->held.first_frame = first_frame;
-    sender->held.flags = flags;
+    sender->held.flags = flags | in->packet_flags;
     put(in, &sender->held);
 }
 
@@ -289,7 +292,7 @@ static void carry_out(struct ingest *in, struct sender *sender, struct packet *p
                                                 : REJECT_JUMP);
 
     packet->first_frame = step->first_frame;
-    packet->flags = step->flags;
+    packet->flags = step->flags | in->packet_flags;
     switch (step->verdict) {
     case SEQUENCE_ACCEPT:
         put(in, packet);
@@ -496,6 +499,7 @@ void ingest_datagram(struct ingest *in, const struct received *received)
     }
     struct packet packet = {
         .frames = (uint32_t)(fields.payload_bytes / in->options.frame_bytes),
+        .sender = fields.ssrc,
         .payload = received->payload != NULL ? received->payload : fields.payload,
         .receive_ns = received->receive_ns,
         .receive_realtime_ns = received->receive_realtime_ns,

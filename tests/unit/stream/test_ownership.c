@@ -261,7 +261,8 @@ static void test_a_refusal_ends_the_term(void **state)
 }
 
 /* A record of term 4 may still be under way to a log that has lost what this run has written. */
-/* A leader that has just been elected may lose what is asked of it: the standstill is no longer for it. */
+/* A leader that has just been elected may lose what is asked of it: the standstill is no longer for
+ * it. */
 static void test_a_read_without_an_answer_is_sent_again(void **state)
 {
     (void)state;

@@ -391,13 +391,13 @@ static void test_questions(void **unused)
     open_log(&candidate, "questions", 2);
     await(&owner, LINK_CONNECTED);
     await(&candidate, LINK_CONNECTED);
-    nats_link_ask(candidate.link, 4);
+    nats_link_ask(candidate.link, 4, "");
     assert_int_equal(await(&candidate, LINK_NO_RESPONDERS).term, 4);
     nats_link_own(owner.link, 4);
     uint32_t silent = 0;
     for (bool heard = false; !heard;) { /* until the server knows of the subscription */
         struct nats_event event = {0};
-        nats_link_ask(candidate.link, 4);
+        nats_link_ask(candidate.link, 4, "");
         uv_sleep(20);
         heard = nats_link_next(owner.link, &event) && event.kind == LINK_QUESTION;
         assert_true(silent++ < 100);
@@ -409,10 +409,10 @@ static void test_questions(void **unused)
         }
     }
     assert_int_equal(await(&candidate, LINK_ANSWERED).term, 4);
-    nats_link_ask(candidate.link, 3); /* another term has nobody */
+    nats_link_ask(candidate.link, 3, ""); /* another term has nobody */
     assert_int_equal(await(&candidate, LINK_NO_RESPONDERS).term, 3);
     close_log(&owner);
-    nats_link_ask(candidate.link, 4);
+    nats_link_ask(candidate.link, 4, "");
     await(&candidate, LINK_NO_RESPONDERS);
     close_log(&candidate);
 }

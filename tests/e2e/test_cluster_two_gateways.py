@@ -1,0 +1,82 @@
+#!/usr/bin/python3
+# parallel: yes
+# takes: 6 s CPU in 60 s
+"""Two gateways that receive one rig by multicast (cluster_gateways): the one that waits goes on where the other ends, in the
+same epoch, and RAW holds each frame that the rig has sent once.
+
+CONVOLVD_TEST_KILLS: how often the gateway that appends is killed in a row [2]."""
+import os
+import signal
+import time
+import unittest
+
+import numpy as np
+
+import cluster_gateways
+import cluster_world
+from cluster_world import CHANNELS, RATE
+
+NETWORK = 2  # a cause
+KILLS = int(os.environ.get("CONVOLVD_TEST_KILLS", "2"))
+
+
+class Successors(cluster_gateways.Gateways):
+    def test_killed_in_a_row(self):
+        self.begin(seconds=5 + 3 * KILLS)
+        self.wait_holds("h")
+        self.kill_gateways(KILLS)
+        raw = self.hold_raw()
+        self.assertEqual(self.takes(raw), KILLS + 1)
+        self.assertLess(self.note(f"killed, {KILLS} times", raw), 2.0)
+
+    def test_stands_still(self):
+        """Taken for dead after a lease; what it appends when it goes on is refused, and it waits: then the other one may go."""
+        self.begin(seconds=14)
+        self.wait_holds("h")
+        process = self.daemons["g"].process
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(4)
+        process.send_signal(signal.SIGCONT)
+        self.daemons["g"].wait_said("owns the raw of partition rig no more")
+        self.daemons["g"].wait_said("h appends the raw of partition rig: this gateway waits")
+        self.assertGreater(self.daemons["g"].stream("rig")["sinks"][0]["partition"]["refused"], 0)
+        time.sleep(1.5)
+        self.kill("h")
+        self.wait_frames(0, more=RATE)
+        raw = self.hold_raw()
+        self.assertEqual(self.takes(raw), 3)
+        self.assertLess(self.note("stopped for 4 s, then the other one killed", raw), 4.0)
+
+    def test_stopped_in_order(self):
+        """It leaves the epoch open for the other one."""
+        self.begin()
+        self.wait_holds("h")
+        self.daemons["g"].stop()
+        self.wait_frames(0, more=RATE)
+        raw = self.hold_raw()
+        self.assertEqual([record.kind for record in raw if record.kind not in ("data", "beat")], ["take", "release", "take"])
+        self.assertLess(self.note("stopped in order", raw), 1.5)
+
+    def test_started_anew(self):
+        """Without another one: it leaves RAW for a lease to those who may have kept more, then goes on in the same epoch; what
+        the rig has sent while there was no gateway is a gap, declared."""
+        self.begin(keys="max gap = 10 s\n")
+        self.kill("h")
+        self.kill("g")
+        self.listen("g")
+        self.assertEqual(self.rig.wait(60), 0)
+        x = np.load(f"{self.folder.name}/x.npy").reshape(-1, CHANNELS).astype(">f4")
+        cluster_world.wait_value(lambda: self.newest("raw").next >= len(x), "all of RAW")
+        raw = self.records("raw")
+        data = [record for record in raw if record.kind == "data"]
+        self.assertEqual({record.epoch for record in data}, {0})
+        missing = [record for record in data if record.first != record.first_missing]
+        self.assertEqual(len(missing), 1)
+        self.assertIn((missing[0].first_missing, missing[0].first, NETWORK, 1), missing[0].ranges)
+        for record in data:
+            self.assertEqual(record.samples == x[record.first:record.next].tobytes(), True, f"record {record.sequence}")
+        self.assertGreater(self.note("killed and started anew, without another one", raw), 0.9)
+
+
+if __name__ == "__main__":
+    unittest.main()
