@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # long: yes, faults take seconds each; what it guards in check is test_cluster
 # timeout: 1500
+# parallel: waiting, as test_cluster_network
 # takes: 60 s CPU in 130 s
 """Faults at random on three servers, a gateway and three workers, each on a host of its own: workers are killed,
 stopped and cut off; servers are killed, stopped, put into lame-duck mode, given the state of some seconds ago,

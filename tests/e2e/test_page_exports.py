@@ -1,5 +1,7 @@
 #!/usr/bin/python3
 # timeout: 600
+# parallel: yes
+# takes: 110 s CPU in 110 s
 # long: yes, test_page_long exports one view; this one goes through all of them, twice
 """Every view of the live page, dark and light: its words can be read, it changes its colours though it stands still, and
 each file that it exports holds what it shows. CSV and .npy have its values; the SVG parses and has each line, point by point, and each text; the PNG has the
