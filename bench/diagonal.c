@@ -1,6 +1,7 @@
 /* A filter for every channel: see diagonal.h. */
 #include "bench/diagonal.h"
 #include "convolve/check/prepare.h"
+#include "convolve/check/tune.h"
 
 #include <assert.h>
 #include <math.h>
@@ -29,8 +30,23 @@ struct batch *wait_for_batch(int bell, struct engine *engine)
     return batch;
 }
 
-int diagonal_plan(struct engine *engine, const struct plan_spec *spec, struct taps *const *taps,
-                  uint32_t channels, struct plan **plan, struct problem *problem)
+/* Measures ways to compute the plan with the variant "lanes" at the shortest N, unless this engine
+ * knows the best of them already. */
+static int tune(struct engine *engine, const struct plan_spec *spec, struct problem *problem)
+{
+    if (plan_wisdom(engine, spec) != NULL)
+        return 0;
+    const struct wisdom_entry *entry;
+    struct plan_spec own = *spec;
+    own.variant = "lanes";
+    own.fft = 2 * spec->hop;
+    return plan_tune(engine, &own, NULL, NULL, &entry, problem);
+}
+
+/* `tuned`: as `convolvd --tune` chooses. */
+static int plan_channels(struct engine *engine, const struct plan_spec *spec,
+                         struct taps *const *taps, uint32_t channels, bool tuned,
+                         struct plan **plan, struct problem *problem)
 {
     struct channel_scale *scales = calloc(channels, sizeof *scales);
     struct edge *edges = calloc(channels, sizeof *edges);
@@ -51,12 +67,20 @@ int diagonal_plan(struct engine *engine, const struct plan_spec *spec, struct ta
     whole.taps = (const struct taps *const *)taps;
     whole.edges = edges;
     whole.outputs = forms;
-    error = plan_prepare(engine, &whole, plan, problem);
+    error = tuned ? tune(engine, &whole, problem) : 0;
+    if (error == 0)
+        error = plan_prepare(engine, &whole, plan, problem);
 done:
     free(scales);
     free(edges);
     free(forms);
     return error;
+}
+
+int diagonal_plan(struct engine *engine, const struct plan_spec *spec, struct taps *const *taps,
+                  uint32_t channels, struct plan **plan, struct problem *problem)
+{
+    return plan_channels(engine, spec, taps, channels, false, plan, problem);
 }
 
 int diagonal_open(struct engine *engine, struct diagonal *diagonal, struct random_state *noise,
@@ -74,8 +98,8 @@ int diagonal_open(struct engine *engine, struct diagonal *diagonal, struct rando
         .hop = diagonal->hop, .blocks_max = diagonal->blocks, .variant = diagonal->variant};
     sample_format_parse("f32le", &spec.format);
     if (error == 0)
-        error = diagonal_plan(engine, &spec, diagonal->taps, diagonal->channels, &diagonal->plan,
-                              problem);
+        error = plan_channels(engine, &spec, diagonal->taps, diagonal->channels, diagonal->tuned,
+                              &diagonal->plan, problem);
     if (error < 0)
         return error;
     const uint64_t frames =

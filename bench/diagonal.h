@@ -34,6 +34,7 @@ struct diagonal {
     uint32_t channels, taps_count, hop, blocks; /* asked for: taps of a filter, blocks of a batch */
     uint32_t ring_blocks;                       /* that the ring holds beside the history */
     const char *variant;                        /* NULL: the engine's own choice */
+    bool tuned; /* of vectors and rows of "lanes" with N = 2 hop the best is measured first */
     struct taps *taps[DIAGONAL_CHANNELS_MOST];
     struct plan *plan;
     struct ring *ring; /* full of noise */
