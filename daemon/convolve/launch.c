@@ -275,10 +275,10 @@ static bool is_on_host(const struct batch *batch)
     return all;
 }
 
-static void skip_inputs(struct engine *engine, const struct batch *batch)
+static void skip_inputs(const struct batch *batch)
 {
     for (uint32_t i = 0; i < batch->count; i++)
-        mirror_skip_item(engine, &batch->items[i]);
+        mirror_skip_item(&batch->items[i]);
 }
 
 /* Enqueues what comes after kernels, `any` of which were launched: behind the batch's `last` ones,
@@ -329,7 +329,7 @@ int batch_launch(struct engine *engine, struct slot *slot)
     engine->device.queue = engine->device.compute[slot->queue];
     cl_int code = CL_SUCCESS;
     if (slot->on_host)
-        skip_inputs(engine, batch);
+        skip_inputs(batch);
     else if (engine->device.mirrored)
         code = launch_inputs(engine, slot, apart);
     if (code == CL_SUCCESS)

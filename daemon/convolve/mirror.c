@@ -122,17 +122,15 @@ static cl_int copy_item(struct engine *engine, cl_command_queue queue,
     return code;
 }
 
-void mirror_skip_item(struct engine *engine, const struct batch_item *item)
+void mirror_skip_item(const struct batch_item *item)
 {
     struct ring_memory *ring = (struct ring_memory *)item->ring;
     const uint64_t read_until = item->position + (uint64_t)item->blocks * item->plan->hop;
     const uint64_t until = item->fresh_until > read_until ? item->fresh_until : read_until;
     if (until > ring->mirrored_until)
         ring->mirrored_until = until;
-    if (ring->mirrored_until > ring->stale_until)
-        ring->stale_until = ring->mirrored_until;
-    ring->failure_seen = engine->failures;
-    ring_unseen(ring, item->fresh_from, item->fresh_until);
+    if (until > ring->stale_until)
+        ring->stale_until = until;
 }
 
 static cl_int copy_output(struct engine *engine, const void *from, uint64_t bytes)

@@ -37,7 +37,7 @@ cl_int mirror_copy_results(struct engine *engine, cl_command_queue queue, struct
 
 /* In place of both, for an item whose plan is on the host: the mirror lacks what the item has that
  * is new. A plan on the device that reads the ring later copies it first. */
-void mirror_skip_item(struct engine *engine, const struct batch_item *item);
+void mirror_skip_item(const struct batch_item *item);
 
 /* Enqueues the copy of what the slot's items of a plan on the host have computed to the device, for
  * a batch whose results come from there. */
