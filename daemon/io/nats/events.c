@@ -213,7 +213,14 @@ static void end_events(struct nats_events *e)
     e->saved_ns = 0;
 }
 
-void nats_events_begin(struct nats_events *e, uint64_t checkpoint)
+/* A log that has dropped all its records looks likewise, but is long. */
+static bool is_untouched(const struct record *newest, uint64_t take)
+{
+    enum { TAKES = 64 };
+    return newest->epoch == 0 && newest->next == 0 && take <= TAKES;
+}
+
+void nats_events_begin(struct nats_events *e, const struct record *newest)
 {
     if (!nats_events_has(e)) {
         e->ready(e->context);
@@ -221,8 +228,9 @@ void nats_events_begin(struct nats_events *e, uint64_t checkpoint)
     }
     end_events(e);
     e->host.forget(e->host.context);
-    e->checkpoint = checkpoint;
+    e->checkpoint = newest->checkpoint;
     e->until = nats_appender_tail(e->appender);
+    e->untouched = is_untouched(newest, e->until);
     e->phase = EVENTS_RESETTING;
     nats_events_poke(e);
 }

@@ -73,6 +73,7 @@ struct nats_events {
 
     /* reading, replaying: records [checkpoint, until) */
     uint64_t checkpoint, until, read_from;
+    bool untouched; /* nobody has computed anything of it */
     struct nats_event event;
     bool held; /* event.record is still to be put */
 
@@ -111,8 +112,9 @@ void nats_events_start(struct nats_events *e, struct nats_appender *appender);
 void nats_events_close(struct nats_events *e, int64_t deadline_ns, void (*closed)(void *context),
                        void *context);
 
-/* A term begins, behind a record that says `checkpoint`: `ready` follows, perhaps from within. */
-void nats_events_begin(struct nats_events *e, uint64_t checkpoint);
+/* A term begins behind `newest` (kind 0: the log is empty): `ready` follows, perhaps from within.
+ */
+void nats_events_begin(struct nats_events *e, const struct record *newest);
 void nats_events_stop(struct nats_events *e);
 
 /* Any thread: marks of inputs near full scale that a record of data may have; 0: there are no

@@ -113,11 +113,10 @@ static bool restore(struct nats_events *e)
 
 /* ---- beginning --------------------------------------------------------------------------- */
 
-/* Numbers that no term before has used: what those had is not known. The first term of a log has
- * 1, 2, … */
+/* Numbers that no term before has used: what those had is not known. A log begins with 1, 2, … */
 static uint64_t unused_number(const struct nats_events *e)
 {
-    return (e->until - 1) << NUMBERS_OF_A_TERM;
+    return e->untouched ? 0 : (e->until - 1) << NUMBERS_OF_A_TERM;
 }
 
 /* There is no state to go on from: the analyses begin with the first frame of this term. */

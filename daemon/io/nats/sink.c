@@ -155,7 +155,7 @@ static void begin_results(void *context)
 /* The analyses go on before the results do. */
 static void begin_term(struct sink *s)
 {
-    nats_events_begin(&s->events, s->keeper.newest.checkpoint);
+    nats_events_begin(&s->events, &s->keeper.newest);
 }
 
 /* ---- input ------------------------------------------------------------------------------- */
