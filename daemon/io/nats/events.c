@@ -227,7 +227,6 @@ void nats_events_begin(struct nats_events *e, const struct record *newest)
         return;
     }
     end_events(e);
-    e->host.forget(e->host.context);
     e->checkpoint = newest->checkpoint;
     e->until = nats_appender_tail(e->appender);
     e->untouched = is_untouched(newest, e->until);
@@ -242,7 +241,7 @@ void nats_events_stop(struct nats_events *e)
     end_events(e);
     e->phase = EVENTS_IDLE;
     nats_link_follow(e->link, 0);
-    e->host.forget(e->host.context);
+    e->host.forget(e->host.context); /* what the next term begins with is read */
 }
 
 void nats_events_poke(struct nats_events *e)

@@ -416,7 +416,7 @@ static void on_closed(void *context)
 static struct process *begin_process(void)
 {
     static const struct nats_sink_options own = {
-        .partition = "p", .message_bytes = 200, .window_ns = 600 * NS_PER_SECOND};
+        .partition = "p", .message_bytes = 60, .window_ns = 600 * NS_PER_SECOND};
     struct process *p = calloc(1, sizeof *p);
     struct problem problem;
     assert_non_null(p);
@@ -533,7 +533,7 @@ static void step(struct process *p)
             acknowledge(&p->appender);
         break;
     case 2:
-        if (one_of(20) == 0 && p->events.saved_ns > 0)
+        if (one_of(3) == 0 && p->events.saved_ns > 0)
             p->events.saved_ns = 1; /* a checkpoint is due */
         break;
     case 3:
@@ -623,7 +623,7 @@ static void test_each_event_once(void **unused)
     begin_term(now);
     for (uint32_t i = 0; i < STEPS; i++) {
         step(now);
-        if (one_of(500) == 0) {
+        if (one_of(250) == 0) {
             disturb();
             disturbed++;
         }
