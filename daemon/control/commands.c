@@ -302,8 +302,9 @@ static void mark_sinks(const struct pipeline *pipeline, struct sink_mark *mark, 
         const struct pipeline_sink *sink = &pipeline->sinks[i];
         if (sink->sink == NULL || sink->ops->mark == NULL || sink->ended)
             continue;
-        mark->frame = sink->options.raw ? pipeline_input_frame(pipeline, frame) : frame;
-        if (!sink->ops->mark(sink->sink, mark))
+        struct sink_mark there = *mark;
+        there.frame = sink->options.raw ? pipeline_input_frame(pipeline, frame) : frame;
+        if (pipeline_number_mark(pipeline, &there) && !sink->ops->mark(sink->sink, &there))
             log_warning("sink %s: its queue is full: a mark is missing in it", sink->config->name);
     }
     for (uint32_t i = 0; i < pipeline->analysis_count; i++) {

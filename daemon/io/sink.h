@@ -90,9 +90,10 @@ struct sink_options {
     struct sample_format format; /* on the wire or in the file */
     double full_scale;           /* value of the integer code 2^(bits-1) [unit]; 1 for float */
     bool raw;                    /* takes the input, not the output: set by the driver's check */
-    uint64_t block_bytes; /* of one block as put: a sink that makes its stream wait must have room
-                             for it; 0: not known */
-    void *own;            /* the driver's struct, sink_ops.options_bytes; NULL: it has none */
+    uint64_t block_bytes;  /* of one block as put: a sink that makes its stream wait must have room
+                              for it; 0: not known */
+    void *own;             /* the driver's struct, sink_ops.options_bytes; NULL: it has none */
+    const char *partition; /* of a cluster, whose results it gets beside the log; NULL: of none */
     /* Loop thread: called when room() has grown after it had been too small. May be NULL. */
     void (*room_again)(void *context);
     /* Loop thread: called once when the sink can deliver nothing any more. May be NULL. */
@@ -198,8 +199,14 @@ struct sink_ops {
      * NULL: it never does. */
     bool (*hand_over)(struct sink *sink, const char *partition, const char *worker, uint64_t *term,
                       struct problem *problem);
-    /* Of one that takes results for another daemon to go on with; NULL: it does not. */
+    /* Of one that takes results for another daemon to go on with; NULL: it does not. The stream's
+     * other sinks get each result before it does, as `number` numbers it for its readers, valid
+     * until the next call; NULL: nothing of it. */
     const struct keeper_ops *keeper;
+    const struct result *(*number)(struct sink *sink, const struct result *result);
+    /* Its readers know each frame by epoch and number, so that one that comes twice does no harm.
+     */
+    bool numbered;
     /* Loop thread. Of one that logs events (io/event_log.h): analyses have room, have analysed all
      * of it, or have events. NULL: it logs none. */
     void (*analysed)(struct sink *sink);

@@ -88,13 +88,6 @@ static void host_lost(void *context, uint64_t frames, enum invalid_cause cause)
 
 /* ---- what the stream calls --------------------------------------------------------------- */
 
-static void sink_put(void *context, const struct result *result)
-{
-    struct pipeline_sink *sink = context;
-    if (sink->sink != NULL)
-        sink->ops->put(sink->sink, result);
-}
-
 static void sink_flush(void *context)
 {
     struct pipeline_sink *sink = context;
@@ -424,11 +417,13 @@ int pipeline_connect(struct pipeline *pipeline, struct problem *problem)
     struct scheduler *scheduler = pipeline->placement->scheduler;
     bool live = pipeline->stream_config->live;
     pipeline->scheduler = scheduler;
-    for (uint32_t i = 0; i < pipeline->sink_count; i++) {
-        struct pipeline_sink *sink = &pipeline->sinks[i];
+    for (uint32_t i = 0; i < 2 * pipeline->sink_count; i++) {
+        struct pipeline_sink *sink = &pipeline->sinks[i % pipeline->sink_count];
+        if ((sink->ops->keeper != NULL) != (i >= pipeline->sink_count))
+            continue; /* a keeper gets what the others have had */
         struct result_port port = {
             .context = sink,
-            .put = sink_put,
+            .put = pipeline_sink_put,
             .flush = sink->ops->flush != NULL ? sink_flush : NULL,
             /* A source that can wait waits for room; else the sink drops and counts. */
             .room = live || sink->ops->room == NULL ? NULL : sink_room,

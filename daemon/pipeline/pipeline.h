@@ -275,6 +275,11 @@ int pipeline_open_event_log(struct pipeline *pipeline);
 void pipeline_close_event_log(struct pipeline *pipeline); /* NULL is fine */
 /* LOOP. An analysis has room, is idle, or has events. */
 void pipeline_analysed(struct pipeline *pipeline);
+/* LOOP. As result_port.put, of a struct pipeline_sink (numbering.c). */
+void pipeline_sink_put(void *sink, const struct result *result);
+/* LOOP. A mark at an output frame of the stream, as its sinks number it (numbering.c). False: they
+ * get no frames now. */
+bool pipeline_number_mark(const struct pipeline *pipeline, struct sink_mark *mark);
 
 /* LOOP. What its source asks (source_host). */
 uint64_t pipeline_epoch(void *pipeline);

@@ -120,6 +120,12 @@ bool ownership_may_send(const struct ownership *o, int64_t now_ns)
     return o->state == OWNERSHIP_OWNING && now_ns - o->proven_ns < o->options.lease_ns;
 }
 
+void ownership_give_up(struct ownership *o, int64_t now_ns)
+{
+    if (owns(o))
+        stop(o, now_ns, "no acknowledgement came for a lease");
+}
+
 bool ownership_answers(const struct ownership *o, uint64_t term)
 {
     return owns(o) && o->term == term;

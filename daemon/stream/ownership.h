@@ -159,6 +159,8 @@ bool ownership_append(struct ownership *o, int64_t now_ns, struct log_end *expec
 /* Whether results may go to other sinks: it owns, and an append sent within the last lease has been
  * acknowledged, so that nobody can have taken over before. */
 bool ownership_may_send(const struct ownership *o, int64_t now_ns);
+/* It may not: the term ends, though an acknowledgement may still come. */
+void ownership_give_up(struct ownership *o, int64_t now_ns);
 /* Whether to answer a question for the owner of `term`. */
 bool ownership_answers(const struct ownership *o, uint64_t term);
 

@@ -183,7 +183,7 @@ static void take_event(struct nats_appender *s, int64_t now_ns, const struct nat
         s->other_lives = false;
         break;
     case LINK_QUESTION:
-        nats_successor_hear(&s->successor, now_ns, event->payload, event->payload_bytes);
+        nats_successor_hear(s->options.successor, now_ns, event);
         if (ownership_answers(o, event->term))
             nats_link_answer(s->link);
         break;
@@ -290,7 +290,7 @@ static void act(struct nats_appender *s, const struct ownership_action *action)
         nats_link_read(s->link, 0, TAG_NEWEST);
         break;
     case OWNERSHIP_ASK:
-        nats_link_ask(s->link, action->term, s->successor.says);
+        nats_link_ask(s->link, action->term, s->options.successor->says);
         break;
     case OWNERSHIP_TAKE:
         send_bare(s, action, RECORD_TAKE);
@@ -413,9 +413,14 @@ bool nats_appender_waits(const struct nats_appender *s)
            clock_monotonic_ns() - s->o.heard_ns < 3 * s->o.options.ask_ns;
 }
 
-struct nats_successor *nats_appender_successor(struct nats_appender *s)
+bool nats_appender_may_send(struct nats_appender *s)
 {
-    return &s->successor;
+    const int64_t now_ns = clock_monotonic_ns();
+    if (s->o.state != OWNERSHIP_OWNING || ownership_may_send(&s->o, now_ns))
+        return s->o.state == OWNERSHIP_OWNING;
+    ownership_give_up(&s->o, now_ns);
+    set_timer(s, now_ns);
+    return false;
 }
 
 bool nats_appender_append(struct nats_appender *s, struct record *record)
@@ -469,8 +474,7 @@ void nats_appender_figures(const struct nats_appender *s, struct nats_appender_f
 {
     *figures = s->figures;
     figures->state = s->o.state;
-    const bool owns = s->o.state == OWNERSHIP_RESUMING || s->o.state == OWNERSHIP_OWNING;
-    figures->term = owns ? s->o.term : s->o.newest.end.term;
+    figures->term = s->o.state >= OWNERSHIP_RESUMING ? s->o.term : s->o.newest.end.term;
     nats_link_figures(s->link, &figures->link);
 }
 

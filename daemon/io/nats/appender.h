@@ -38,6 +38,7 @@ struct nats_appender_options {
     /* Of the workers that may take the log; NULL: whoever is first takes. */
     struct nats_presence *presence;
     struct io_environment environment; /* with presence */
+    struct nats_successor *successor;  /* what it tells the owner as it waits, and hears as owner */
     bool input;                        /* a log of input: its epochs are numbered by who appends */
     /* It owns, and the log ended with `newest` (kind 0: it is empty; its epoch is one that none of
      * the records of input that it has dropped was of; owner: whose record that was),
@@ -73,8 +74,9 @@ void nats_appender_release(struct nats_appender *appender, const char *to);
 /* Another daemon owns the log, and lives. */
 bool nats_appender_waits(const struct nats_appender *appender);
 
-/* What it tells the owner as it waits, and has heard from others as owner. */
-struct nats_successor *nats_appender_successor(struct nats_appender *appender);
+/* As owner: whether results may go to other sinks now. Else the term ends with the next turn of the
+ * loop, and nothing more is appended. */
+bool nats_appender_may_send(struct nats_appender *appender);
 
 /* How many records can be appended now. */
 uint32_t nats_appender_room(const struct nats_appender *appender);

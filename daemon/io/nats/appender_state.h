@@ -33,7 +33,6 @@ struct nats_appender {
     char release_to[WORKER_NAME]; /* of the next release; empty: any */
     bool other_lives;             /* another daemon answers for the log */
     uint64_t told_other;          /* the term in which that was said */
-    struct nats_successor successor;
 
     /* With presence. */
     struct nats_presence_part part;

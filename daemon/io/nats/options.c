@@ -119,15 +119,24 @@ void nats_partition_check_all(const struct driver_sections *all, uint32_t self)
             option_error(&all->sources[i].check, "source",
                          "stream %s computes a partition: its results go to the log alone",
                          source->facts.name);
+    const char *partition = NULL;
     for (uint32_t i = 0; i < all->sink_count; i++) {
         const struct sink_section *sink = &all->sinks[i];
-        if (sink->stream != source)
+        const struct nats_sink_options *own = sink->options->own;
+        logged = logged || (sink->stream == source && sink->driver == &sink_nats);
+        if (sink->stream == source && sink->driver == &sink_nats && own != NULL)
+            partition = own->partition;
+    }
+    for (uint32_t i = 0; i < all->sink_count; i++) {
+        const struct sink_section *sink = &all->sinks[i];
+        if (sink->stream != source || sink->driver == NULL || sink->driver == &sink_nats)
             continue;
-        logged = logged || sink->driver == &sink_nats;
-        if (sink->driver != NULL && sink->driver != &sink_nats)
+        sink->options->partition = partition;
+        if (!sink->driver->numbered || sink->options->raw)
             option_error(&sink->check, "type",
-                         "stream %s computes a partition: its results go to a sink of type nats "
-                         "alone, and readers take them from there",
+                         "stream %s computes a partition, of which frames may come twice: beside "
+                         "the sink of type nats it takes sinks of results of type rtp, recording "
+                         "and osc alone; others take them from the log",
                          source->facts.name);
     }
     if (!logged && !source->broken)

@@ -25,8 +25,9 @@ extern const struct option_row nats_sink_rows[NATS_SINK_ROWS];
 /* Input that is kept [bytes]; 0: results. */
 uint64_t nats_sink_spool(const struct sink_options *options);
 
-/* source_ops.check_all of a partition: what a daemon computes of it goes to its log alone. Whoever
- * else would take it, from a port of this stream, would see what the next owner computes again. */
+/* source_ops.check_all of a partition: beside its log a stream takes sinks whose readers know
+ * frames by number, since what an owner has sent the next one may send again. No other stream reads
+ * it. */
 void nats_partition_check_all(const struct driver_sections *all, uint32_t self);
 
 /* The rows of struct sink_ops, as documented there. */

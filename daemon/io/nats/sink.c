@@ -26,6 +26,7 @@
 #include "io/nats/pieces.h"
 #include "io/nats/appender.h"
 #include "io/nats/options.h"
+#include "io/nats/outlet.h"
 #include "io/nats/partition_status.h"
 #include "io/sinks.h"
 
@@ -40,15 +41,17 @@ struct sink {
     /* loop thread */
     struct nats_partition *partition; /* results: shared with the source */
     struct pieces pieces;
-    struct nats_keeper keeper; /* results */
-    struct nats_events events; /* likewise */
+    struct nats_keeper keeper; /* results, as the next two */
+    struct nats_events events;
+    struct nats_outlet outlet;
     struct piece_kind kind;
     bool started, owns;
     bool room_wanted;            /* somebody was told of less than a block */
     uint64_t block_frames;       /* at least 1 */
     bool resumed;                /* owned the log before: its newest records may be this sink's */
-    struct nats_gateway gateway; /* input */
-    uint64_t repeated;           /* results that were not appended: of no term, or there already */
+    struct nats_gateway gateway; /* input, as the next */
+    struct nats_successor successor;
+    uint64_t repeated; /* results that were not appended: of no term, or there already */
     struct sink_ledger ledger;
     void (*closed)(void *context);
     void *closed_context;
@@ -93,8 +96,7 @@ static void drain_again(void *context)
 static bool is_succeeded(struct sink *s)
 {
     return s->options.raw && s->gateway.receives &&
-           nats_successor_waits(nats_appender_successor(s->appender), clock_monotonic_ns(),
-                                s->gateway.ssrc);
+           nats_successor_waits(&s->successor, clock_monotonic_ns(), s->gateway.ssrc);
 }
 
 /* Frames [skip, frames) of a result; returns how many were taken. A gateway that has a successor
@@ -178,7 +180,7 @@ static void stand(struct sink *s, const struct result *input)
     const struct record *last = nats_appender_last(s->appender);
     if (since_ns == INT64_MAX)
         return;
-    nats_successor_say(nats_appender_successor(s->appender), input->sender.id);
+    nats_successor_say(&s->successor, input->sender.id);
     nats_appender_stand(
         s->appender, now_ns - since_ns >= s->cluster->lease_ns || !(last->flags & RECORD_SENDER) ||
                          last->ssrc != input->sender.id || gateway_holds(&s->gateway, last));
@@ -302,6 +304,13 @@ static void on_left(void *context)
     nats_appender_release(s->appender, NULL);
 }
 
+static const struct result *nats_number(struct sink *s, const struct result *result)
+{
+    if (s->partition == NULL || !nats_appender_may_send(s->appender))
+        return NULL;
+    return nats_outlet_result(&s->outlet, &s->partition->term, result);
+}
+
 /* ---- the sink's operations --------------------------------------------------------------- */
 
 static int nats_open(const struct sink_options *options, const struct io_environment *environment,
@@ -345,6 +354,7 @@ static int nats_open(const struct sink_options *options, const struct io_environ
         .log = {.file = own->file, .replicas = own->replicas, .age_ns = own->window_ns},
         .presence = options->raw ? NULL : &environment->nats->presence,
         .environment = *environment,
+        .successor = &s->successor,
         .resume = on_resume,
         .stop = on_stop,
         .room = on_room,
@@ -545,6 +555,7 @@ const struct sink_ops sink_nats = {
     .hand_over = nats_hand_over,
     .keeper = &keeper,
     .analysed = nats_analysed,
+    .number = nats_number,
     .status = &nats_partition_status,
     .read_status = nats_status,
     .drains = true,

@@ -16,12 +16,14 @@ void nats_successor_say(struct nats_successor *s, uint32_t ssrc)
     snprintf(s->says, sizeof s->says, "%" PRIu32, ssrc);
 }
 
-void nats_successor_hear(struct nats_successor *s, int64_t now_ns, const char *body, size_t bytes)
+void nats_successor_hear(struct nats_successor *s, int64_t now_ns,
+                         const struct nats_event *question)
 {
+    const size_t bytes = question->payload_bytes;
     char text[sizeof s->says] = "", *end;
     if (bytes == 0 || bytes >= sizeof text)
         return;
-    memcpy(text, body, bytes);
+    memcpy(text, question->payload, bytes);
     const unsigned long long ssrc = strtoull(text, &end, 10);
     if (end != text + bytes || text[0] < '0' || text[0] > '9' || ssrc > UINT32_MAX)
         return;

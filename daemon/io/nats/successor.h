@@ -9,8 +9,9 @@
 #define CONVOLVD_IO_NATS_SUCCESSOR_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
+
+#include "io/nats/link.h"
 
 /* Starts zeroed: it says nothing, and has heard of nobody. */
 struct nats_successor {
@@ -22,8 +23,9 @@ struct nats_successor {
 
 /* From now on its questions say that it receives this sender. */
 void nats_successor_say(struct nats_successor *s, uint32_t ssrc);
-/* As owner: a question's body came, of any bytes. */
-void nats_successor_hear(struct nats_successor *s, int64_t now_ns, const char *body, size_t bytes);
+/* As owner: a question came, whose payload is of any bytes. */
+void nats_successor_hear(struct nats_successor *s, int64_t now_ns,
+                         const struct nats_event *question);
 /* Whether somebody waits who receives this sender. */
 bool nats_successor_waits(const struct nats_successor *s, int64_t now_ns, uint32_t ssrc);
 

@@ -26,7 +26,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -36,6 +35,7 @@
 #include "io/deadline.h"
 #include "io/net/key_file.h"
 #include "io/net/rtp_describe.h"
+#include "io/net/rtp_numbers.h"
 #include "io/net/rtp_queue.h"
 #include "io/net/rtp_sink_options.h"
 #include "io/net/sdp_file.h"
@@ -75,6 +75,7 @@ struct sink {
 
     uint32_t ssrc;
     uint16_t sequence;
+    struct rtp_numbers in_partition;
     struct auth_key key; /* own->key is set */
     struct auth_numbers numbers;
     struct rtp_result_info newest; /* of the packet built last: heartbeats repeat what it says */
@@ -226,7 +227,7 @@ static void build_packet(struct sink *s, const struct result *result,
     struct rtp_header header = {
         .marker = info.flags & RTP_EPOCH_START,
         .payload_type = (uint8_t)s->own->payload_type,
-        .sequence = s->sequence++,
+        .sequence = rtp_numbers_sequence(&s->in_partition, result, at, &s->sequence),
         .timestamp = (uint32_t)(result->timeline_frame + at),
         .ssrc = s->ssrc,
     };
@@ -291,7 +292,8 @@ static int64_t rtp_put(struct sink *s, const struct result *result)
             most = 0;
         else if (portion.missing.from < portion.missing.until)
             most = frames_beside(s, gain_bytes + RTP_HOLE_BYTES);
-        portion.frames = left < most ? left : most;
+        const uint64_t first = result->first_frame + portion.at;
+        portion.frames = rtp_numbers_frames(&s->in_partition, first, left < most ? left : most);
         portion.ends = portion.frames == left && next.from == next.until;
         if (rtp_queue_is_full(&s->queue) && !s->blocked)
             send_waiting(s);
@@ -362,6 +364,7 @@ static int plan_packets(struct sink *s, bool v6, struct problem *problem)
     uint32_t packets = (uint32_t)(RTP_QUEUE_MESSAGE_BYTES / s->slot_bytes);
     packets = packets < 1 ? 1 : packets < RTP_QUEUE_SEGMENTS_MAX ? packets : RTP_QUEUE_SEGMENTS_MAX;
     s->early_packets = EARLY_MESSAGES * packets;
+    s->in_partition = rtp_numbers_of(o, frames_beside(s, RTP_GAIN_BYTES + RTP_HOLE_BYTES));
     return 0;
 }
 
@@ -413,13 +416,7 @@ static int rtp_open(const struct sink_options *options, const struct io_environm
     s->fd = -1;
     s->factor = rtp_results(options).factor;
     s->newest.decimate = (uint16_t)(options->stream.decimate > 1 ? options->stream.decimate : 1);
-    /* RFC 3550 section 5.1 asks for unpredictable initial values. */
-    uint32_t chance[2] = {(uint32_t)clock_realtime_ns(), (uint32_t)clock_monotonic_ns()};
-    if (getrandom(chance, sizeof chance, GRND_NONBLOCK) < 0)
-        log_debug("sink %s: no random numbers yet; the clock serves", options->name);
-    const struct sink_identity *before = options->identity;
-    s->ssrc = own->ssrc_set ? own->ssrc : before != NULL ? before->ssrc : chance[0];
-    s->sequence = before != NULL ? before->sequence : (uint16_t)chance[1];
+    rtp_numbers_begin(options, &s->ssrc, &s->sequence);
     s->options.identity = NULL;
 
     s->way.options = (struct socket_send_options){
@@ -480,8 +477,8 @@ static void send_heartbeat(struct sink *s)
         .ssrc = s->ssrc,
     };
     uint8_t packet[RTP_HEADER_BYTES_MAX + AUTH_TRAILER_BYTES];
-    if (rtp_queue_waiting(&s->queue) > 0)
-        return;
+    if (rtp_queue_waiting(&s->queue) > 0 || s->in_partition.partition != NULL)
+        return; /* of a partition: another daemon may send now */
     const size_t bytes = seal(s, header.sequence, packet, rtp_build(packet, &header, &info));
     clear_error(s);
     if (send(s->fd, packet, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
@@ -595,4 +592,5 @@ const struct sink_ops sink_rtp = {
     .ledger = rtp_ledger,
     .identity = rtp_identity,
     .assume = rtp_assume,
+    .numbered = true,
 };

@@ -118,4 +118,5 @@ const struct sink_ops sink_osc = {
     .put = osc_sink_put,
     .close = osc_sink_close,
     .ledger = osc_sink_ledger,
+    .numbered = true,
 };

@@ -27,7 +27,6 @@
 #include "io/recording/recording.h"
 #include "io/recording/sidecar.h"
 #include "io/recording/writer.h"
-#include "io/sink.h"
 #include "io/sink_thread.h"
 #include "io/sinks.h"
 
@@ -585,6 +584,7 @@ const struct sink_ops sink_recording = {
     .report = recording_sink_report,
     .memory = recording_sink_memory,
     .writes = true,
+    .numbered = true,
     .open = recording_sink_open,
     .change = recording_sink_change,
     .put = recording_sink_put,

@@ -151,7 +151,20 @@ static void test_a_standby(void **state)
         {"standby = 1\nmode = record\n", log, "a partition is one endless signal"},
         {"standby = 1\n", "", "nobody appends what it computes; add a sink of type nats"},
         {"standby = 1\n", "[sink x]\ntype = recording\nstream = a\npath = x.wav\n",
-         "its results go to a sink of type nats alone"},
+         "nobody appends what it computes; add a sink of type nats"},
+        {"standby = 1\n",
+         "[sink log]\ntype = nats\nstream = a\npartition = p\n"
+         "[sink x]\ntype = recording\nstream = a\npath = x.wav\n"
+         "[sink y]\ntype = rtp\nstream = a\naddress = 127.0.0.1:5006\n",
+         NULL},
+        {"standby = 1\n",
+         "[sink log]\ntype = nats\nstream = a\npartition = p\n"
+         "[sink x]\ntype = recording\nstream = a\npath = x.wav\nrecord = input\n",
+         "it takes sinks of results of type rtp, recording and osc alone"},
+        {"standby = 1\n",
+         "[sink log]\ntype = nats\nstream = a\npartition = p\n"
+         "[sink x]\ntype = stdout\nstream = a\n",
+         "it takes sinks of results of type rtp, recording and osc alone"},
         {"standby = 1\n", "[sink raw]\ntype = nats\nstream = a\npartition = p\nrecord = input\n",
          "write record = output"},
         {"standby = 1\n",

@@ -329,6 +329,10 @@ static void test_an_owner_that_nobody_confirms_falls_silent(void **state)
     struct ownership_action action;
     assert_false(ownership_next(&o, 2300 * ms, &action)); /* it ends the term … */
     asked_for(&o, 2300 * ms, OWNERSHIP_STOP);             /* … and says so */
+    o = owning();
+    ownership_give_up(&o, 1201 * ms); /* before, where other sinks wait for it */
+    assert_false(ownership_append(&o, 1202 * ms, &expect, &token));
+    asked_for(&o, 1202 * ms, OWNERSHIP_STOP);
 }
 
 static void test_an_idle_owner_beats_and_a_released_one_ends(void **state)
