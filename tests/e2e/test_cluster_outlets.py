@@ -160,6 +160,7 @@ class Unacknowledged(cluster_standby.Standby):
     def start(self, name, text, sample_format="f32be", port=0, before=None):
         if name == "alone":
             return super().start(name, text, sample_format, port, before)
+        text = text.replace("[cluster]\n", "[cluster]\nlease = 0.5 s\n")
         return super().start(name, text + OUTLETS.replace("{port}", str(self.results_port)), sample_format, port, before)
 
     def test_nothing_is_sent_for_longer_than_a_lease(self):
@@ -178,14 +179,14 @@ class Unacknowledged(cluster_standby.Standby):
         self.assertEqual(len(self.results.packets), sent)
         self.servers[0].signal(signal.SIGCONT)
         self.wait_frames(0, more=3 * RATE)
-        self.servers[0].signal(signal.SIGSTOP)  # a little longer than a lease: appends under way get in later
-        time.sleep(1.5)
+        self.servers[0].signal(signal.SIGSTOP)  # longer than a lease, and the connection outlives it
+        time.sleep(0.8)
         self.servers[0].signal(signal.SIGCONT)
         log = self.hold()
         time.sleep(0.5)
         again = hold_packets(self, log, self.results.finish(), stamp=None)
         self.assertGreater(again, RATE // 4)
-        c.note(f"test_cluster_outlets: the server stopped for 3 s, then for 1.5 s: {again} frames came again")
+        c.note(f"test_cluster_outlets: the server stopped for 3 s, then for 0.8 s: {again} frames came again")
 
 
 if __name__ == "__main__":
