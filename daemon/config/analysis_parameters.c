@@ -79,7 +79,7 @@ static const struct config_stream *find_stream(struct parameters *p, const char 
         config_error(build->errors, p->setting->place,
                      "`parameters = %s`: stream %s has %u channel%s; write one of them", text,
                      stream->name, stream->output_floats, stream->output_floats == 1 ? "" : "s");
-    if (stream != own && own->driver != NULL && own->driver->exact)
+    if (stream != own && config_logs_events(own))
         config_error(build->errors, p->setting->place,
                      "`parameters = %s`: whoever goes on with stream %s cannot know what stream %s "
                      "gave before; take a channel of stream %s",

@@ -236,6 +236,10 @@ struct config {
 /* Whether some value in the events of the analysis comes from this stream. */
 bool config_gives_parameters(const struct config_analysis *analysis, uint32_t stream);
 
+/* Whether a log has the events of the stream's analyses before anybody else (io/event_log.h), as
+ * another daemon may go on with it at any frame. */
+bool config_logs_events(const struct config_stream *stream);
+
 /* What the loader asks of the world outside the text. NULL in config_load: the real one. */
 struct config_world {
     /* As driver->probe, of a source that brings its own rate, channels and format. */

@@ -492,6 +492,11 @@ int config_find_stream(const struct config *config, const char *name)
     return -1;
 }
 
+bool config_logs_events(const struct config_stream *stream)
+{
+    return stream->upstream < 0 && stream->driver != NULL && stream->driver->exact;
+}
+
 bool config_gives_parameters(const struct config_analysis *analysis, uint32_t stream)
 {
     for (uint32_t i = 0;

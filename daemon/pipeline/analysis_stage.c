@@ -13,12 +13,14 @@
 #include "pipeline/analysis_stage_internal.h"
 
 uint64_t analysis_stage_memory(const struct analysis_ops *ops,
-                               const struct analysis_options *options, uint64_t queue_bytes)
+                               const struct analysis_options *options, uint64_t queue_bytes,
+                               bool logged)
 {
     const struct analysis_sizes sizes = analysis_sizes(ops, options, queue_bytes);
-    return analysis_outlets_bytes(ops, options) + (ops->memory != NULL ? ops->memory(options) : 0) +
-           sizes.ring_bytes + sizes.message_bytes + parameter_track_memory(options) +
-           parameter_inlet_memory(options);
+    /* Its outbox, and as much that the log has not acknowledged (event_log.c). */
+    return (logged ? 2 * sizes.outbox_bytes : 0) + analysis_outlets_bytes(ops, options) +
+           (ops->memory != NULL ? ops->memory(options) : 0) + sizes.ring_bytes +
+           sizes.message_bytes + parameter_track_memory(options) + parameter_inlet_memory(options);
 }
 
 /* ---- thread: what leaves ----------------------------------------------------------------- */

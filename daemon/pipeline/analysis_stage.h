@@ -58,9 +58,11 @@ struct analysis_stage_ledger {
 struct analysis_stage;
 struct parameter_inlet;
 
-/* The most that it holds [bytes]: rings and the analysis itself. Any thread. */
+/* The most that it holds [bytes]: rings and the analysis itself; `logged`: with its events on their
+ * way to a log. Any thread. */
 uint64_t analysis_stage_memory(const struct analysis_ops *ops,
-                               const struct analysis_options *options, uint64_t queue_bytes);
+                               const struct analysis_options *options, uint64_t queue_bytes,
+                               bool logged);
 
 /* WORKER. Nothing of it runs yet. block_frames: of the longest result. */
 int analysis_stage_open(const struct analysis_stage_options *options, uint64_t block_frames,

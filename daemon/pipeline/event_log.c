@@ -36,8 +36,7 @@ struct event_log {
 
 bool pipeline_logs_events(const struct pipeline *pipeline)
 {
-    const struct config_stream *config = pipeline->stream_config;
-    return pipeline->upstream == NULL && config->driver != NULL && config->driver->exact;
+    return config_logs_events(pipeline->stream_config);
 }
 
 /* ---- life: worker ------------------------------------------------------------------------ */

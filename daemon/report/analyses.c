@@ -55,12 +55,15 @@ void analyses_report(const struct config *config, uint32_t index, uint32_t taps_
         fprintf(out, "  analysis %-7s ", analysis->name);
         analysis->type->report(&options, out);
         print_parameters(&options, out);
+        const bool logged = config_logs_events(stream);
+        if (logged)
+            fprintf(out, "%19sthe log has its events, each once, before anybody else\n", "");
         fprintf(out, "%19smemory up to %s\n", "",
-                quantity_print(
-                    DIMENSION_MEMORY,
-                    (double)analysis_stage_memory(analysis->type, &options, analysis->queue_bytes),
-                    bytes, sizeof bytes));
-        if (takers(config, i) == 0)
+                quantity_print(DIMENSION_MEMORY,
+                               (double)analysis_stage_memory(analysis->type, &options,
+                                                             analysis->queue_bytes, logged),
+                               bytes, sizeof bytes));
+        if (takers(config, i) == 0 && !logged)
             fprintf(out,
                     "%19sno sink takes its events: alarms, OSC, convolvctl and the live page "
                     "may\n",

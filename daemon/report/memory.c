@@ -130,7 +130,8 @@ static void add_analyses(struct memory_figure *figure, const struct config *conf
         const struct config_analysis *analysis = &config->analyses[i];
         if (analysis->stream == index)
             figure->queues +=
-                analysis_stage_memory(analysis->type, &analysis->options, analysis->queue_bytes);
+                analysis_stage_memory(analysis->type, &analysis->options, analysis->queue_bytes,
+                                      config_logs_events(&config->streams[index]));
     }
     for (uint32_t i = 0; i < config->event_sink_count; i++)
         if (config->analyses[config->event_sinks[i].analysis].stream == index)

@@ -277,9 +277,9 @@ class Cluster(unittest.TestCase):
         self.assertLess(still, bar)
         return still
 
-    def begin(self, workers=("a", "b"), text=WORKER):
+    def begin(self, workers=("a", "b"), text=WORKER, gateway=GATEWAY):
         self.server()
-        self.start("gateway", GATEWAY)
+        self.start("gateway", gateway)
         for name in workers:
             self.start(name, text)
         self.wait_frames(RATE // 2)

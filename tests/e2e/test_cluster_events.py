@@ -16,6 +16,7 @@ import unittest
 
 import cluster_events
 import cluster_standby
+import cluster_world
 import convolvd as c
 from cluster_world import RATE
 
@@ -59,6 +60,18 @@ class EventsOfAPartition(cluster_events.Events):
                 self.wait_frames(0, more=rng.randrange(RATE // 10, 2 * RATE))
                 fault()
         self.see(self.end_of_input(), 1000)
+
+    @unittest.skipUnless(LONG, "long")
+    def test_input_near_full_scale(self):
+        """LOG tells which frames rest on it, so that events are flagged whoever finds them."""
+        self.begin(text=self.worker(), gateway=cluster_world.GATEWAY.replace("waveform = noise", "waveform = noise\namplitude = 0.24"))
+        for _ in range(2):
+            self.wait_frames(0, more=RATE)
+            self.kill()
+        log = self.end_of_input()
+        flagged = [line for line in self.events(log)["shots"] if "saturated" in json.loads(line)["flags"]]
+        self.assertTrue(0 < len(flagged) < len(self.events(log)["shots"]))
+        self.see(log, 500)
 
     @unittest.skipUnless(LONG, "long")
     def test_a_log_that_goes_back(self):
