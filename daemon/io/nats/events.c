@@ -147,14 +147,23 @@ static void gather_of(struct nats_events *e, uint32_t i)
     e->gathered.lines[i] += part.count;
 }
 
-/* Appends what the analyses have found. True: all of it. */
+static bool nothing_left(const struct nats_events *e)
+{
+    size_t bytes;
+    for (uint32_t i = 0; i < e->count; i++)
+        if (e->host.next(e->host.context, i, &bytes) != NULL)
+            return false;
+    return true;
+}
+
+/* Appends what the analyses have found. True: all of it, while they are idle. */
 static bool append_events(struct nats_events *e)
 {
     for (;;) {
         for (uint32_t i = 0; i < e->count && e->batch_bytes < e->message_bytes; i++)
             gather_of(e, i);
         if (e->batch_bytes == 0)
-            return true;
+            return nothing_left(e); /* what is kept may be too much until more is delivered */
         struct nats_events_record *slot = &e->pending[e->appended % NATS_EVENTS_PENDING];
         uint64_t token, sequence;
         if (e->appended - e->acknowledged >= UNDER_WAY ||
@@ -399,8 +408,10 @@ int nats_events_open(struct nats_events *e, const struct sink_options *options,
     e->window_ns = own->window_ns;
     e->loop = environment->loop;
     e->batch = malloc(own->message_bytes + LINE_BYTES + LOGGED_HEAD_BYTES + LOGGED_NAME_MAX);
-    if (!open_lists(e) || e->batch == NULL)
+    if (!open_lists(e) || e->batch == NULL) {
+        free_all(e);
         return problem_set(problem, ERROR_MEMORY, "sink %s: out of memory", options->name);
+    }
     struct nats_link_options link = {
         .loop = environment->loop,
         .name = options->name,
@@ -410,7 +421,10 @@ int nats_events_open(struct nats_events *e, const struct sink_options *options,
         .context = e,
     };
     nats_log_name(cluster->name, own->partition, "log", &link.log);
-    return nats_link_open(&link, &e->link, problem);
+    const int error = nats_link_open(&link, &e->link, problem);
+    if (error < 0)
+        free_all(e);
+    return error;
 }
 
 void nats_events_start(struct nats_events *e, struct nats_appender *appender)
