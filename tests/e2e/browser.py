@@ -10,12 +10,13 @@ import re
 import shutil
 import tempfile
 import time
+import unittest
 
 import numpy as np
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from convolvd import PATIENCE_S, ROOT, Process, chosen_priority, wait_for
+from convolvd import PATIENCE_S, ROOT, Daemon, Process, chosen_priority, temporary, wait_for
 
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -168,3 +169,24 @@ class Browser:
     def close(self):
         self.driver.quit()
         shutil.rmtree(self.profile, ignore_errors=True)
+
+
+class PageCase(unittest.TestCase):
+    """A daemon, convolv-web and a window of its page."""
+
+    def setUp(self):
+        folder = temporary()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def start(self, config, *arguments, before=chosen_priority, **window):
+        self.daemon = Daemon(self.folder, config)
+        self.addCleanup(lambda: self.daemon.kill())
+        self.web = Web(self.folder, *arguments, before=before)
+        self.addCleanup(lambda: self.web.kill())
+        self.browser = Browser(**window)
+        self.addCleanup(self.browser.close)
+
+    def open(self, view):
+        self.browser.open("about:blank")
+        self.browser.open(f"{self.web.url}/#/{view}")
