@@ -251,7 +251,6 @@ static void test_a_refusal_ends_the_term(void **state)
     asked_for(&o, 205 * ms, OWNERSHIP_READ);
 }
 
-/* A record of term 4 may still be under way to a log that has lost what this run has written. */
 /* A leader that has just been elected may lose what is asked of it: the standstill is no longer for
  * it. */
 static void test_a_read_without_an_answer_is_sent_again(void **state)
@@ -280,6 +279,7 @@ static void test_a_read_without_an_answer_is_sent_again(void **state)
     asked_for(&o, 1610 * ms, OWNERSHIP_READ);
 }
 
+/* A record of term 4 may still be under way to a log that has lost what this run has written. */
 static void test_a_log_that_went_back_sees_no_term_twice(void **state)
 {
     (void)state;
