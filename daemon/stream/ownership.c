@@ -135,8 +135,14 @@ bool ownership_answers(const struct ownership *o, uint64_t term)
 
 static bool next_read(struct ownership *o, int64_t now_ns, struct ownership_action *action)
 {
-    if (o->reading_ns != INT64_MIN && now_ns - o->reading_ns < o->options.read_ns)
+    if (o->reading_ns != INT64_MIN && now_ns - o->reading_ns < o->read_wait_ns)
         return false;
+    /* Soon at first, then less and less often: servers that elect a leader need their time. */
+    const int64_t longer_ns = 2 * o->read_wait_ns;
+    const bool first = o->reading_ns == INT64_MIN;
+    o->read_wait_ns = first ? o->options.read_ns : longer_ns;
+    if (o->read_wait_ns > o->options.patience_ns)
+        o->read_wait_ns = o->options.patience_ns;
     o->reading_ns = now_ns;
     *action = (struct ownership_action){.kind = OWNERSHIP_READ};
     return true;
@@ -212,7 +218,7 @@ static int64_t earlier(int64_t a, int64_t b)
 static int64_t due_as_follower(const struct ownership *o)
 {
     if (!o->known)
-        return o->reading_ns == INT64_MIN ? INT64_MIN : o->reading_ns + o->options.read_ns;
+        return o->reading_ns == INT64_MIN ? INT64_MIN : o->reading_ns + o->read_wait_ns;
     int64_t due = o->heard_ns + o->options.lease_ns;
     if (o->newest.end.sequence != 0)
         due = earlier(due, o->asked_ns + o->options.ask_ns);
@@ -230,7 +236,7 @@ int64_t ownership_due(const struct ownership *o)
     case OWNERSHIP_FOLLOWING:
         return due_as_follower(o);
     case OWNERSHIP_READING:
-        return o->reading_ns + o->options.read_ns;
+        return o->reading_ns + o->read_wait_ns;
     case OWNERSHIP_TAKING:
         return o->appended_ns + o->options.patience_ns;
     case OWNERSHIP_RESUMING:
@@ -298,7 +304,7 @@ void ownership_read(struct ownership *o, int64_t now_ns, const struct log_mark *
 void ownership_unread(struct ownership *o, int64_t now_ns)
 {
     if (o->state == OWNERSHIP_READING || !o->known) /* again after one ask_ns */
-        o->reading_ns = now_ns - o->options.read_ns + o->options.ask_ns;
+        o->reading_ns = now_ns - o->read_wait_ns + o->options.ask_ns;
     o->looked = false;
 }
 

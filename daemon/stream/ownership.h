@@ -77,11 +77,12 @@ struct ownership_action {
 };
 
 struct ownership_options {
-    uint64_t identity;   /* never 0, never used by another run */
-    int64_t lease_ns;    /* without a sign of life for so long, an owner is taken for dead */
-    int64_t ask_ns;      /* between two questions for it */
-    int64_t read_ns;     /* between two reads, where the first has no answer */
-    int64_t order_ns;    /* candidates stand so far apart, in the order of their rank */
+    uint64_t identity; /* never 0, never used by another run */
+    int64_t lease_ns;  /* without a sign of life for so long, an owner is taken for dead */
+    int64_t ask_ns;    /* between two questions for it */
+    int64_t read_ns;   /* between two reads, where the first has no answer; then twice as long each
+                          time */
+    int64_t order_ns;  /* candidates stand so far apart, in the order of their rank */
     int64_t patience_ns; /* an append without an outcome for so long ends the term */
 };
 
@@ -106,6 +107,7 @@ struct ownership {
     uint32_t rank;          /* among the candidates: 0 the first */
     int64_t heard_ns; /* the owner's last sign of life, or since when there is none to expect */
     int64_t asked_ns, reading_ns;
+    int64_t read_wait_ns;  /* from reading_ns to the next read */
     bool looked;           /* since then, where the log ends was read */
     uint32_t silent;       /* questions in a row without a responder */
     int64_t vacant_ns;     /* since when nobody owns; INT64_MAX: somebody does */

@@ -251,34 +251,6 @@ static void test_a_refusal_ends_the_term(void **state)
     asked_for(&o, 205 * ms, OWNERSHIP_READ);
 }
 
-/* A leader that has just been elected may lose what is asked of it: the standstill is no longer for
- * it. */
-static void test_a_read_without_an_answer_is_sent_again(void **state)
-{
-    (void)state;
-    struct ownership o = owning();
-    const struct log_mark end = mark(40, 3, 5, 500);
-    struct log_end expect;
-    uint64_t token;
-    assert_true(ownership_append(&o, 1000 * ms, &expect, &token));
-    ownership_refused(&o, 1020 * ms, token);
-    asked_for(&o, 1020 * ms, OWNERSHIP_STOP);
-    asked_for(&o, 1020 * ms, OWNERSHIP_READ);
-    assert_int_equal(ownership_due(&o), 1220 * ms);
-    asked_for_nothing(&o, 1219 * ms);
-    asked_for(&o, 1220 * ms, OWNERSHIP_READ);
-    ownership_read(&o, 1221 * ms, &end);
-    /* The same before it stands; an answer that says there was none is no reason to hurry. */
-    o.silent = 2;
-    asked_for(&o, 1300 * ms, OWNERSHIP_READ);
-    assert_int_equal(ownership_due(&o), 1500 * ms);
-    ownership_unread(&o, 1310 * ms);
-    assert_int_equal(ownership_due(&o), 1410 * ms);
-    asked_for(&o, 1410 * ms, OWNERSHIP_READ);
-    asked_for_nothing(&o, 1609 * ms);
-    asked_for(&o, 1610 * ms, OWNERSHIP_READ);
-}
-
 /* A record of term 4 may still be under way to a log that has lost what this run has written. */
 static void test_a_log_that_went_back_sees_no_term_twice(void **state)
 {
@@ -376,7 +348,6 @@ int main(void)
         cmocka_unit_test(test_whom_it_is_released_for_takes_at_once_and_the_others_wait),
         cmocka_unit_test(test_who_released_takes_what_is_handed_straight_back),
         cmocka_unit_test(test_a_refusal_ends_the_term),
-        cmocka_unit_test(test_a_read_without_an_answer_is_sent_again),
         cmocka_unit_test(test_a_log_that_went_back_sees_no_term_twice),
         cmocka_unit_test(test_a_log_that_numbers_otherwise_ends_the_term),
         cmocka_unit_test(test_an_owner_that_nobody_confirms_falls_silent),
