@@ -22,8 +22,7 @@
 #include "convolve/plan/variant.h"
 
 enum {
-    /* What a launch costs: with PoCL, with waking its threads; on a GPU, with its copies. */
-    LAUNCH_NS = 40000,
+    LAUNCH_NS = 40000, /* what a launch of PoCL's costs, with waking its threads */
     NO_REPORT = UINT32_MAX,
 };
 
@@ -87,16 +86,18 @@ static const char *host_objection(const struct device *device, const struct plan
     return layout_output_edges(spec);
 }
 
-/* What a launch costs beside the work of an item: its own share of that on a CPU, none on a GPU. */
-static double launch_ns(const struct device *device, double item_ns)
+/* Whether a launch, with its share of the work for each thread, takes longer than one thread does.
+ */
+static bool suits(const struct device *device, double item_ns)
 {
     const uint32_t threads = device->found.info.compute_units;
-    return device->mirrored ? LAUNCH_NS : LAUNCH_NS + item_ns / (threads > 2 ? threads : 2);
+    return item_ns <= LAUNCH_NS + item_ns / (threads > 2 ? threads : 2);
 }
 
-/* The device thread alone does what a launch spreads over all threads of a CPU, or hands to a GPU.
- * So, unless the user asks for the variant by name, its largest item has to take less time than the
- * launch. */
+/* The device thread alone does what a launch spreads over all threads of a CPU. So, unless the user
+ * asks for the variant by name, its largest item has to take less time than the launch. Beside a
+ * GPU --tune or the user decides: one launch there computes the small batches of many streams,
+ * which one thread computes one after the other. */
 static int host_layout(const struct device *device, const struct plan_spec *spec,
                        const struct variant *variant, bool by_name, struct layout *layout,
                        struct problem *problem)
@@ -109,7 +110,11 @@ static int host_layout(const struct device *device, const struct plan_spec *spec
     const uint32_t groups = (lanes_bound(spec) + functions->width - 1) / functions->width;
     const double item_ns =
         (double)spec->blocks_max * groups * layout->fft * host_frame_ns(functions->width);
-    if (!by_name && item_ns > launch_ns(device, item_ns))
+    if (!by_name && device->mirrored)
+        return problem_set(problem, ERROR_UNSUPPORTED,
+                           "%s: beside a GPU it is chosen by name, or measured by --tune",
+                           variant->name);
+    if (!by_name && !suits(device, item_ns))
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "%s: %u blocks of %u channels take longer than a launch", variant->name,
                            spec->blocks_max, spec->inputs);
