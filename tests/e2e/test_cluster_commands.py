@@ -25,10 +25,12 @@ class Commands(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder, self.port = folder.name, c.free_port()
         blocks = re.findall(r"```ini\n(.*?)```", read(PAGE), re.DOTALL)
-        self.assertEqual(len(blocks), 3)
-        self.gateway, self.worker, multicast = blocks
+        self.assertEqual(len(blocks), 5)
+        self.gateway, self.worker, multicast, stream_of_two, outlets = blocks
         cluster, _, filters = self.worker.partition("[stream")
         self.multicast = cluster + multicast + "[filter" + filters.partition("[filter")[2].partition("[sink")[0]
+        self.one_of_two = cluster + stream_of_two + self.gateway[self.gateway.index("[filter"):]
+        self.with_outlets = self.worker + outlets.replace("/srv", self.folder)
         self.commands = lines(PAGE)
 
     def command(self, begin):
@@ -58,7 +60,8 @@ class Commands(unittest.TestCase):
         return done.stdout
 
     def test_the_configurations_are_accepted(self):
-        for name, text in (("gateway", self.gateway), ("worker", self.worker), ("multicast", self.multicast)):
+        for name, text in (("gateway", self.gateway), ("worker", self.worker), ("multicast", self.multicast),
+                           ("one-of-two", self.one_of_two), ("with-outlets", self.with_outlets)):
             with open(f"{self.folder}/{name}.conf", "w", encoding="utf-8") as file:
                 file.write(text)
             self.run_line(f"convolvd --check {name}.conf")
