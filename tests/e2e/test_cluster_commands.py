@@ -95,12 +95,13 @@ class Commands(unittest.TestCase):
         url = f"nats://127.0.0.1:{port}"
         c.wait_for(lambda: self.answers(port), "the server")
         self.start("gateway", self.gateway, url).wait_said("owns the raw of partition rig1 from term 1 on")
+        workers = {name: self.start(name, self.worker, url) for name in ("a", "b")}
+        first, second = self.in_order(workers)
+        # Not before they are ready, or the first has computed all of it when it is killed.
         rig = threading.Thread(target=c.rig, args=(self.folder, self.port, "--format", "L16", "--rate", 20000, "--channels", 4,
                                                    "--signal", "noise", "--frames", 120000))
         rig.start()
         self.addCleanup(rig.join)
-        workers = {name: self.start(name, self.worker, url) for name in ("a", "b")}
-        first, second = self.in_order(workers)
         c.wait_for(lambda: self.appended(workers[first]) > 5000, "results in LOG")
         workers[first].signal(signal.SIGKILL)
         workers[second].wait_said("owns the log of partition rig1 from term 2 on")
