@@ -678,4 +678,5 @@ deb:
 clean:
 	rm -rf build
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+# Files alone: what a test installs there has a folder tmpfiles.d.
+-include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)

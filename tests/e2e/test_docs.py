@@ -97,7 +97,9 @@ class Accounts(unittest.TestCase):
 
     def options_exist(self, line):
         program, *words = shlex.split(line.replace("[", " ").replace("]", " "))
-        source = program if program.endswith(".py") else f"bench/{os.path.basename(program)}.c"
+        name = os.path.basename(program)
+        source = program if program.endswith(".py") else \
+            f"bench/published/{name}.c" if name == "bench_published" else f"bench/{name}.c"
         for word in words:
             if word.startswith("--"):
                 self.assertIn(word, read(source))
