@@ -34,7 +34,8 @@ struct put {
     uint32_t flags;
     uint32_t frames;
     uint8_t first_byte;
-    bool flagged; /* from its first frame to its last */
+    bool flagged;    /* from its first frame to its last */
+    uint32_t sender; /* its SSRC */
 };
 
 struct fake_host {
@@ -54,7 +55,7 @@ static enum verdict fake_put(void *context, const struct packet *packet)
                    packet->invalid->from <= packet->first_frame &&
                    packet->invalid->until == packet->first_frame + packet->frames;
     host->puts[host->count++] = (struct put){packet->first_frame, packet->flags, packet->frames,
-                                             packet->payload[0], flagged};
+                                             packet->payload[0],  flagged,       packet->sender};
     return host->verdict;
 }
 
@@ -354,8 +355,12 @@ static void run_scenario(const struct scenario *scenario)
                      (unsigned long long)(after.accepted - before.accepted),
                      (unsigned long long)after.held);
         assert_int_equal(after.datagrams, after.accepted + rejects(&after) + after.held);
-        if (host.count > puts && host.puts[puts].flags != row->flags)
+        const uint32_t numbered = scenario->records ? 0 : PACKET_SENDER;
+        if (host.count > puts && host.puts[puts].flags != (row->flags | numbered))
             fail_msg("%s, datagram %d: flags %u", scenario->given, i, host.puts[puts].flags);
+        if (host.count > puts && host.puts[host.count - 1].sender != row->ssrc)
+            fail_msg("%s, datagram %d: of sender %u", scenario->given, i,
+                     host.puts[host.count - 1].sender);
         int last = row->last != 0 ? row->last : row->sequence;
         if (row->accepted > 0 && host.puts[host.count - 1].first_byte != (uint8_t)last)
             fail_msg("%s, datagram %d: delivered in the wrong order", scenario->given, i);
