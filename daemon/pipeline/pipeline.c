@@ -418,9 +418,10 @@ int pipeline_connect(struct pipeline *pipeline, struct problem *problem)
     bool live = pipeline->stream_config->live;
     pipeline->scheduler = scheduler;
     for (uint32_t i = 0; i < 2 * pipeline->sink_count; i++) {
-        struct pipeline_sink *sink = &pipeline->sinks[i % pipeline->sink_count];
-        if ((sink->ops->keeper != NULL) != (i >= pipeline->sink_count))
-            continue; /* a keeper gets what the others have had */
+        const bool keeps = i >= pipeline->sink_count; /* a keeper gets what the others have had */
+        struct pipeline_sink *sink = &pipeline->sinks[keeps ? i - pipeline->sink_count : i];
+        if ((sink->ops->keeper != NULL) != keeps)
+            continue;
         struct result_port port = {
             .context = sink,
             .put = pipeline_sink_put,
