@@ -13,6 +13,7 @@ import time
 import convolvd
 
 SERVER = shutil.which("nats-server") or "/usr/sbin/nats-server"
+NO_PEERS = 10005  # an error of JetStream's API: no suitable peers for placement
 
 
 def free_ports(count):
@@ -235,9 +236,15 @@ class Client:
         return json.loads(message[3])
 
     def create(self, name, subject, storage="memory", replicas=1, **more):
-        answer = self.api(f"STREAM.CREATE.{name}", {"name": name, "subjects": [subject], "storage": storage,
-                                                    "num_replicas": replicas, "retention": "limits", "discard": "old",
-                                                    "max_msgs": -1, "max_bytes": -1, "max_age": 0, **more}, timeout=15)
+        wanted = {"name": name, "subjects": [subject], "storage": storage, "num_replicas": replicas, "retention": "limits",
+                  "discard": "old", "max_msgs": -1, "max_bytes": -1, "max_age": 0, **more}
+        until = time.monotonic() + 15
+        while True:
+            answer = self.api(f"STREAM.CREATE.{name}", wanted, timeout=15)
+            # A leader just elected has not heard of all servers yet.
+            if answer.get("error", {}).get("err_code") != NO_PEERS or time.monotonic() > until:
+                break
+            time.sleep(0.1)
         assert "error" not in answer, answer
         return answer
 
