@@ -38,7 +38,8 @@ class Group(cluster_standby.Standby):
                                "cluster", "hand-over", "rig", away[0]], capture_output=True, text=True, check=False, timeout=30)
         self.assertEqual(done.returncode, 0, done.stderr)
         newest = self.wait_frames(0, more=4 * RATE)
-        self.assertEqual((newest.term, newest.epoch), (2, 0))
+        # On a busy machine that may take the 10 s after which the first in the order gets the partition back.
+        self.assertIn((newest.term, newest.epoch), ((2, 0), (3, 0)))
         self.assertNotEqual(self.owner(), away[0])
         self.assertEqual(list(self.of_partition("rig")[1]), [0])
         before = self.datagrams(away[0])
