@@ -3,13 +3,13 @@
 # parallel: waiting, leases and cut-off hosts, by clocks of seconds
 # takes: 9 s CPU in 48 s
 """A partition whose input comes by multicast (cluster_standby), each worker and the server on a host of its own
-(cluster_hosts)."""
+(multicast_hosts)."""
 import time
 import unittest
 
 import cluster_standby
-from cluster_hosts import OnHosts
 from cluster_world import RATE
+from multicast_hosts import OnHosts
 
 
 class Hosts(OnHosts, cluster_standby.Standby):

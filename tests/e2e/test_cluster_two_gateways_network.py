@@ -3,13 +3,13 @@
 # parallel: waiting, leases and cut-off hosts, by clocks of seconds
 # takes: 4 s CPU in 60 s
 """Two gateways that receive one rig by multicast (cluster_gateways), each of them and the server on a host of its own
-(cluster_hosts)."""
+(multicast_hosts)."""
 import time
 import unittest
 
 import cluster_gateways
-from cluster_hosts import OnHosts
 from cluster_world import RATE
+from multicast_hosts import OnHosts
 
 
 class Hosts(OnHosts, cluster_gateways.Gateways):
