@@ -31,6 +31,7 @@ static uint64_t pending(const struct ownership *o)
 static void follow(struct ownership *o, int64_t now_ns)
 {
     o->state = OWNERSHIP_FOLLOWING;
+    o->releases = o->release_sent = false;
     o->known = false; /* read where the log ends now */
     o->heard_ns = now_ns;
     o->reading_ns = INT64_MIN;
@@ -44,7 +45,6 @@ static void follow(struct ownership *o, int64_t now_ns)
 static void stop(struct ownership *o, int64_t now_ns, const char *why)
 {
     o->waiting = (struct ownership_action){.kind = OWNERSHIP_STOP, .term = o->term, .why = why};
-    o->releases = o->release_sent = false;
     follow(o, now_ns);
 }
 
@@ -406,7 +406,7 @@ void ownership_reconnected(struct ownership *o, int64_t now_ns)
 
 void ownership_release(struct ownership *o)
 {
-    o->releases = owns(o);
+    o->releases = owns(o) || o->state == OWNERSHIP_TAKING; /* once its take is through */
 }
 
 void ownership_open(struct ownership *o, const struct ownership_options *options, int64_t now_ns)

@@ -42,8 +42,8 @@ static struct log_mark mark(uint64_t sequence, uint64_t term, uint64_t owner, ui
     return (struct log_mark){.end = {sequence, term, owner}, .next = next};
 }
 
-/* Brings it to own the partition of an owner that died, at frame 500 behind record 40. */
-static struct ownership owning(void)
+/* Its take is under way. */
+static struct ownership taking(struct ownership_action *take)
 {
     struct ownership o = opened();
     const struct log_mark end = mark(40, 3, 5, 500);
@@ -58,7 +58,16 @@ static struct ownership owning(void)
     ownership_no_responders(&o, 200 * ms, 3);
     asked_for(&o, 200 * ms, OWNERSHIP_READ);
     ownership_read(&o, 201 * ms, &end);
-    const struct ownership_action take = asked_for(&o, 201 * ms, OWNERSHIP_TAKE);
+    *take = asked_for(&o, 201 * ms, OWNERSHIP_TAKE);
+    return o;
+}
+
+/* Brings it to own the partition of an owner that died, at frame 500 behind record 40. */
+static struct ownership owning(void)
+{
+    struct ownership_action take;
+    struct ownership o = taking(&take);
+    const struct log_mark end = mark(40, 3, 5, 500);
     assert_int_equal(take.term, 4);
     assert_memory_equal(&take.expect, &end.end, sizeof end.end);
     ownership_appended(&o, 202 * ms, take.token, 41);
@@ -251,6 +260,27 @@ static void test_a_refusal_ends_the_term(void **state)
     asked_for(&o, 205 * ms, OWNERSHIP_READ);
 }
 
+/* A worker is stopped in the moment in which it takes. */
+static void test_a_release_waits_for_the_take(void **state)
+{
+    (void)state;
+    for (int refused = 0; refused < 2; refused++) {
+        struct ownership_action take;
+        struct ownership o = taking(&take);
+        ownership_release(&o);
+        asked_for_nothing(&o, 202 * ms);
+        if (refused) {
+            ownership_refused(&o, 203 * ms, take.token);
+            assert_int_equal(o.state, OWNERSHIP_FOLLOWING);
+            assert_false(o.releases);
+            continue;
+        }
+        ownership_appended(&o, 203 * ms, take.token, 41);
+        asked_for(&o, 203 * ms, OWNERSHIP_RESUME);
+        asked_for(&o, 204 * ms, OWNERSHIP_RELEASE);
+    }
+}
+
 /* A record of term 4 may still be under way to a log that has lost what this run has written. */
 static void test_a_log_that_went_back_sees_no_term_twice(void **state)
 {
@@ -348,6 +378,7 @@ int main(void)
         cmocka_unit_test(test_whom_it_is_released_for_takes_at_once_and_the_others_wait),
         cmocka_unit_test(test_who_released_takes_what_is_handed_straight_back),
         cmocka_unit_test(test_a_refusal_ends_the_term),
+        cmocka_unit_test(test_a_release_waits_for_the_take),
         cmocka_unit_test(test_a_log_that_went_back_sees_no_term_twice),
         cmocka_unit_test(test_a_log_that_numbers_otherwise_ends_the_term),
         cmocka_unit_test(test_an_owner_that_nobody_confirms_falls_silent),
