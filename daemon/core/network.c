@@ -86,6 +86,11 @@ const char *network_text(const struct network *network, char text[NETWORK_TEXT])
     return text;
 }
 
+bool network_equal(const struct network *a, const struct network *b)
+{
+    return a->bits == b->bits && memcmp(a->address, b->address, sizeof a->address) == 0;
+}
+
 bool network_contains(const struct network *network, const struct sockaddr_storage *address)
 {
     uint8_t bytes[16];

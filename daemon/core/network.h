@@ -31,6 +31,8 @@ void network_of(const struct sockaddr_storage *address, unsigned bits, struct ne
 /* Prints what network_parse reads: "10.0.0.0/8", "192.0.2.7", "any". Returns `text`. */
 const char *network_text(const struct network *network, char text[NETWORK_TEXT]);
 
+bool network_equal(const struct network *a, const struct network *b);
+
 /* `address` is of family AF_INET or AF_INET6; its port does not matter. */
 bool network_contains(const struct network *network, const struct sockaddr_storage *address);
 

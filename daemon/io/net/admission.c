@@ -61,6 +61,10 @@ void admission_close(struct admission *a)
 
 void admission_take(struct admission *a, struct allowed *allowed)
 {
+    if (allowed_equal(&a->allowed, allowed)) { /* whom it refused it need not name again */
+        allowed_free(allowed);
+        return;
+    }
     allowed_free(&a->allowed);
     a->allowed = *allowed;
     *allowed = (struct allowed){0};

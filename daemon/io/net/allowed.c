@@ -23,8 +23,7 @@ bool allowed_word(const char *text)
 static int add(struct allowed *allowed, const struct network *network)
 {
     for (uint32_t i = 0; i < allowed->count; i++)
-        if (allowed->list[i].bits == network->bits &&
-            memcmp(allowed->list[i].address, network->address, sizeof network->address) == 0)
+        if (network_equal(&allowed->list[i], network))
             return 0;
     if (allowed->count == allowed->capacity) {
         uint32_t capacity = allowed->capacity > 0 ? 2 * allowed->capacity : 8;
@@ -143,6 +142,16 @@ int allowed_make(const struct option_values *words, const char *interface, struc
     if (error != 0)
         allowed_free(out);
     return error;
+}
+
+bool allowed_equal(const struct allowed *a, const struct allowed *b)
+{
+    if (a->count != b->count)
+        return false;
+    for (uint32_t i = 0; i < a->count; i++)
+        if (!network_equal(&a->list[i], &b->list[i]))
+            return false;
+    return true;
 }
 
 bool allowed_contains(const struct allowed *allowed, const struct sockaddr_storage *from)

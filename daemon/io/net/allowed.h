@@ -3,7 +3,8 @@
  * `any`, and `own`, which stands for this machine and the networks of its interfaces (of one, where
  * the source names one). Without a list it is `own`.
  *
- * `own` is what the interfaces have when the list is made. Making and printing: worker threads or
+ * `own` is what the interfaces have when the list is made; whoever refuses a sender makes it anew
+ * (network_source.c). Making and printing: worker threads or
  * the one that builds the configuration. allowed_contains: any thread.
  */
 #ifndef CONVOLVD_IO_NET_ALLOWED_H
@@ -30,6 +31,7 @@ bool allowed_word(const char *text);
  * ERROR_MEMORY; then there is nothing to free. */
 int allowed_make(const struct option_values *words, const char *interface, struct allowed *out,
                  struct problem *problem);
+bool allowed_equal(const struct allowed *a, const struct allowed *b);
 bool allowed_contains(const struct allowed *allowed, const struct sockaddr_storage *from);
 
 /* Writes "127.0.0.0/8, ::1, 192.0.2.0/24", ended by " …" where it does not fit. Returns `text`. */

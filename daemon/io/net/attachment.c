@@ -22,6 +22,7 @@ struct job {
     int fd; /* in: a duplicate of the socket, or -1: open one. Out: the socket opened, or -1 */
     unsigned index; /* in: of the interface joined before; out: of the one that is there, 0: none */
     bool group, leaves;
+    bool renews; /* the interface is the same, what is known of it is not */
     uint64_t granted_bytes;
     int error;
     struct problem problem;
@@ -150,7 +151,9 @@ static void work(uv_work_t *request)
         leave(a, &a->job);
         return;
     }
-    if (a->job.fd < 0)
+    if (a->job.renews)
+        a->job.error = 0;
+    else if (a->job.fd < 0)
         open_late(a, &a->job);
     else
         join_again(a, &a->job);
@@ -224,10 +227,19 @@ static void on_worked(uv_work_t *request, int status)
     if (a->job.leaves) {
         if (a->job.error == 0)
             enter(a, ATTACHMENT_AWAY);
+    } else if (a->job.renews) {
+        a->options.attached(a->options.context, -1, 0);
     } else if (opening)
         finish_open(a);
     else
         finish_join(a);
+}
+
+static void hand_to_worker(struct attachment *a)
+{
+    a->job.busy = true;
+    a->job.work.data = a;
+    uv_queue_work(a->loop, &a->job.work, work, on_worked);
 }
 
 static void queue(struct attachment *a)
@@ -237,9 +249,18 @@ static void queue(struct attachment *a)
         return; /* no descriptor left: the next check tries again */
     a->job.index = a->index;
     a->job.leaves = a->fd >= 0 && a->away;
-    a->job.busy = true;
-    a->job.work.data = a;
-    uv_queue_work(a->loop, &a->job.work, work, on_worked);
+    a->job.renews = false;
+    hand_to_worker(a);
+}
+
+static void renew_if_stale(struct attachment *a)
+{
+    if (a->options.stale == NULL || !a->options.stale(a->options.context))
+        return;
+    a->job.fd = -1;
+    a->job.leaves = false;
+    a->job.renews = true;
+    hand_to_worker(a);
 }
 
 /* ---- the check --------------------------------------------------------------------------- */
@@ -266,8 +287,10 @@ static void check(uv_timer_t *timer)
         queue(a);
         return;
     }
-    if (a->index == 0)
+    if (a->index == 0) {
+        renew_if_stale(a);
         return;
+    }
     if (a->figures.group && a->away != (a->figures.state == ATTACHMENT_AWAY)) {
         queue(a);
         return;
@@ -284,8 +307,10 @@ static void check(uv_timer_t *timer)
         queue(a);
         return;
     }
-    if (link == (a->figures.state == ATTACHMENT_UP))
+    if (link == (a->figures.state == ATTACHMENT_UP)) {
+        renew_if_stale(a);
         return;
+    }
     a->figures.downs += !link;
     if (link)
         event_raise_limited(&a->back_limit, LOG_INTERVAL_S * NS_PER_SECOND,
@@ -305,7 +330,7 @@ void attachment_start(struct attachment *a, uv_loop_t *loop)
     a->started = true;
     uv_timer_init(loop, &a->timer);
     a->timer.data = a;
-    if (a->fd < 0 || a->index != 0)
+    if (a->fd < 0 || a->index != 0 || a->options.stale != NULL)
         uv_timer_start(&a->timer, check, CHECK_MS, CHECK_MS);
 }
 

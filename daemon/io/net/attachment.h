@@ -10,7 +10,7 @@
  *
  * It checks every half a second with two ioctls that neither block nor allocate. What may wait for
  * the kernel or a name server runs on a worker. What has no interface of its own ("*:5004") is not
- * watched.
+ * watched, but asked as well whether what it knows of the interfaces is stale.
  *
  * Whoever needs no packets for a while has it leave the group, so that the switch sends none.
  *
@@ -31,8 +31,11 @@ struct attachment_options {
     struct socket_receive_options socket; /* its strings outlive the attachment */
     void *context;
     /* WORKER. The interface is there, perhaps for the first time or with other addresses. May be
-     * NULL, as `attached`. */
+     * NULL, as `stale` and `attached`. */
     void (*prepare)(void *context);
+    /* LOOP, at each check. Whether `prepare` and `attached` are called once more although the
+     * interface is still the same one: its addresses may have come after it. */
+    bool (*stale)(void *context);
     /* LOOP, after `prepare`. fd: the socket, now the callee's, or -1 when it has it already. */
     void (*attached)(void *context, int fd, uint64_t granted_bytes);
 };

@@ -26,6 +26,7 @@ struct source {
     struct receiver_options receive;
     const struct network_options *own;
     struct allowed allowed; /* made on the attachment's worker */
+    uint64_t refused;       /* datagrams not allowed, when it was made */
     uint64_t buffer_bytes;
     /* kept for the ledger once the receiver is closed */
     uint64_t clock_steps, unreported_drops;
@@ -73,6 +74,18 @@ static void prepare(void *context)
     allowed_make(&source->own->ingest.allow, source->own->ingest.interface, &source->allowed, NULL);
 }
 
+/* Whether a sender was refused since the networks were listed: its own may have come since, as DHCP
+ * gives an interface its address seconds after the link. */
+static bool stale(void *context)
+{
+    struct source *source = context;
+    struct source_ledger ledger;
+    ingest_ledger(source->ingest, &ledger);
+    const bool refused_more = ledger.rejected[REJECT_NOT_ALLOWED] != source->refused;
+    source->refused = ledger.rejected[REJECT_NOT_ALLOWED];
+    return refused_more;
+}
+
 /* The network is there: reads from the socket, and accepts senders of the interface's networks. */
 static void attached(void *context, int fd, uint64_t granted_bytes)
 {
@@ -117,6 +130,7 @@ int network_source_open(const struct ingest_protocol *protocol,
                    .handover = environment->handover},
         .context = source,
         .prepare = prepare,
+        .stale = stale,
         .attached = attached,
     };
     /* Without numbers a loss shows only in the socket's count of dropped datagrams, and UDP_GRO

@@ -46,6 +46,16 @@ static void make_interface(const char *name, int number)
     shell(command);
 }
 
+/* As long as an address is awaited, as from DHCP. */
+static void make_interface_without_address(const char *name)
+{
+    char command[200];
+    snprintf(command, sizeof command,
+             "ip link add %s type veth peer name %sp && ip link set %sp up && ip link set %s up",
+             name, name, name, name);
+    shell(command);
+}
+
 /* Skips where namespaces or such interfaces cannot be made. */
 static int enter_namespace(void **state)
 {
@@ -281,6 +291,42 @@ static void a_late_interface_is_awaited(void **state)
     assert_int_equal(open_source(&f, "300.0.0.1:47001", NULL, &problem), ERROR_ADDRESS);
 }
 
+/* The networks from which senders are accepted are those of the interface: of all of its life. */
+static void an_address_comes_after_its_interface(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *address, *interface;
+        bool back; /* the interface was there before, with its address */
+    } rows[] = {
+        {"239.77.1.1:47001", "mc0", false},
+        {"239.77.1.1:47001", "mc0", true},
+        {"*:47001", NULL, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct fixture f;
+        struct problem problem;
+        if (rows[i].back)
+            make_interface("mc0", 1);
+        else
+            make_interface_without_address("mc0");
+        if (open_source(&f, rows[i].address, rows[i].interface, &problem) != 0)
+            fail_msg("row %zu: %s", i, problem.text);
+        if (rows[i].back) {
+            shell("ip link del mc0");
+            await_state(&f, ATTACHMENT_GONE);
+            make_interface_without_address("mc0");
+            await_state(&f, ATTACHMENT_UP);
+        }
+        shell("ip addr add 10.77.1.1/24 dev mc0");
+        if (!arrives(&f, rows[i].interface,
+                     rows[i].interface != NULL ? rows[i].address : "10.77.1.1:47001"))
+            fail_msg("row %zu: nothing arrives", i);
+        close_source(&f);
+        shell("ip link del mc0");
+    }
+}
+
 static void a_changed_interface_leaves_the_old_group(void **state)
 {
     (void)state;
@@ -337,6 +383,7 @@ int main(void)
         cmocka_unit_test(a_group_outlives_its_interface),
         cmocka_unit_test(a_link_down_is_counted),
         cmocka_unit_test(a_late_interface_is_awaited),
+        cmocka_unit_test(an_address_comes_after_its_interface),
         cmocka_unit_test(a_changed_interface_leaves_the_old_group),
     };
     return cmocka_run_group_tests(tests, enter_namespace, NULL);
