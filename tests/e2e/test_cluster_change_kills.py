@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # long: yes, each change takes seconds; what it guards in check is test_cluster_changes
 # parallel: yes
+# takes: 44 s CPU in 110 s
 # threads: yes
 """Partitions whose filter, gains and mutes change while their owners are killed, stopped and made to hand over, before,
 in and just behind each change: LOG holds the samples of a worker that nobody disturbed."""

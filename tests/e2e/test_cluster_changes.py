@@ -35,6 +35,8 @@ type = file
 path = {folder}/long.npy
 """
 
+COMPILES = GATEWAY[:GATEWAY.index("[sink raw]")].replace("filter = through", "filter = long")
+
 
 class World(cluster_world.Cluster):
     """A gateway that writes RAW of two partitions; one of them is computed by a worker that nobody disturbs."""
@@ -46,6 +48,9 @@ class World(cluster_world.Cluster):
 
     def begin_both(self, workers=("a", "b")):
         self.server()
+        # Kernels that no cache has take seconds to compile, and a change that names a frame would come too late.
+        self.start("compiles", COMPILES + FILTERS)
+        self.daemons.pop("compiles").stop()
         for name in workers:
             self.start(name, WORKER + FILTERS)
         self.start("calm", WORKER.replace("partition = rig", "partition = calm") + FILTERS)
@@ -64,7 +69,12 @@ class World(cluster_world.Cluster):
     def change(self, *words, ahead=RATE):
         """The same command for both partitions, at one frame ahead, which it returns."""
         owner = self.owner()
-        frame = self.newest().next + ahead
+
+        def caught_up():
+            log = self.newest()
+            return log if self.newest("raw").next - log.next < RATE // 4 else None
+        # An owner that still works off what a standstill left takes seconds of frames in a moment.
+        frame = wait_value(caught_up, "an owner that has caught up").next + ahead
         with concurrent.futures.ThreadPoolExecutor() as pool:  # neither waits for the other's plan
             results = list(pool.map(lambda name: self.ctl(name, *words, "--frame", frame), (owner, "calm")))
         for result in results:
