@@ -10,6 +10,7 @@
 # parallel: yes
 # takes: 5 s CPU in 8 s
 # long: also, all variants take the simulator half a minute
+# turns: yes
 set -eu
 ulimit -v 8000000 # the simulator shadows every byte of device memory
 program=$1/tests/test_engine_small

@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 # timeout: 7200
 # long: yes, two minutes of real time; `make soak SOAK_MINUTES=60` runs longer
+# parallel: waiting, deadlines
+# takes: 39 s CPU in 124 s
 """Sixteen streams of four channels for minutes: lost, doubled and reordered packets, rigs whose clocks differ,
 reloads, filter changes, gains and mutes over OSC, subscribers that come and go, status requests, and a device
 that is lost and replaced.

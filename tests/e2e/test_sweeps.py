@@ -4,6 +4,7 @@
 # parallel: yes
 # takes: 4 s CPU in 3 s
 # long: also, every call instead of a sample
+# turns: yes
 # sanitizers: no, the sweep starts the daemon hundreds of times
 """Each call of the daemon into the C library and the kernel fails once, one daemon a call, from its start to its
 end: memory, descriptors, disk, sockets (tests/seams/failures.c).

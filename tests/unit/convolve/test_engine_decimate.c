@@ -4,6 +4,7 @@
  *
  * sanitizers: no, sums of kernels; test_stream_decimate plans and counts kept frames
  * long: also, every decimation by every order of lanes, and more sizes of kernels for GPUs
+ * turns: yes
  * takes-long: 69 s CPU in 82 s
  * takes: 11 s CPU in 14 s
  */

@@ -3,6 +3,7 @@
  *
  * sanitizers: no, sums of kernels; test_engine_formats and test_stream_results run the code
  * long: also, every format and shape of lanes, and more forms of long blocks
+ * turns: yes
  * takes-long: 77 s CPU in 99 s
  * takes: 8 s CPU in 8 s
  */

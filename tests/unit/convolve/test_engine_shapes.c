@@ -4,6 +4,7 @@
  * tables; what is expected is linear convolution within the error bound.
  *
  * long: also, every transform length
+ * turns: yes
  * sanitizers: no, a sweep over sizes of the code that test_engine_edges runs
  * takes: 4 s CPU in 4 s
  */

@@ -9,6 +9,7 @@
  * takes-long: 220 s CPU in 283 s
  * sanitizers: no, sums of kernels; test_engine_small plans both programs
  * long: also, every shape of the table
+ * turns: yes
  * kernels: optimised, two programs round alike only where the compiler forms the same multiply-adds
  * takes: 11 s CPU in 11 s
  */

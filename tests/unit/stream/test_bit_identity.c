@@ -14,6 +14,7 @@
  * and a GPU where there is one. CONVOLVD_TEST_SEED sets the seed, which is printed.
  *
  * long: also, every shape by every variant instead of one by each
+ * turns: yes
  * takes-long: 74 s CPU in 103 s
  * sanitizers: no, a search over schedules of the code that test_stream_exchange runs
  * takes: 6 s CPU in 6 s

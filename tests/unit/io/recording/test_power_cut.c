@@ -1,5 +1,6 @@
 /*
  * long: also, every point of every order of changes, in every container
+ * turns: yes
  *
  * A kill or a power cut at any point of a recording's changes on the disk: what was flushed (kill)
  * or synced (power cut) is readable by libsndfile and described by its sidecar; after the next
