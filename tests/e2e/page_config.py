@@ -1,15 +1,21 @@
 """A configuration with something for every view of the live page: two channels of a sine, acoustic emission that is
-located, an ultrasonic thickness gauge, a machine with a damaged bearing, and an alarm that is active."""
+located, an ultrasonic thickness gauge, a machine with a damaged bearing, and an alarm that is active; and the first of
+them with any number of channels."""
 
-VESSEL = """
+RATE_HZ, FREQUENCY_HZ, AMPLITUDE_V = 50_000, 1000, 0.5
+
+
+def vessel(channels):
+    """A sine whose phase differs from channel to channel, band-passed."""
+    return f"""
 [stream vessel]
 source = generator
 waveform = sine
-frequency = 1 kHz
+frequency = {FREQUENCY_HZ} Hz
 channel phase = 25 deg
-amplitude = 0.5 V
-rate = 50 kHz
-channels = 2
+amplitude = {AMPLITUDE_V} V
+rate = {RATE_HZ} Hz
+channels = {channels}
 full scale = 1 V
 format = L16
 block = 512 frames
@@ -20,7 +26,10 @@ type = bandpass
 low = 500 Hz
 high = 3 kHz
 transition = 400 Hz
+"""
 
+
+VESSEL = vessel(2) + """
 [alarm loud]
 stream = vessel
 quantity = level

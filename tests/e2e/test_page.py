@@ -10,29 +10,9 @@ import xml.etree.ElementTree
 
 import convolvd as c
 from browser import Browser, Web
+from page_config import AMPLITUDE_V, FREQUENCY_HZ, vessel
 
-RATE_HZ, FREQUENCY_HZ, AMPLITUDE_V = 50_000, 1000, 0.5
-
-CONFIG = f"""
-[stream vessel]
-source = generator
-waveform = sine
-frequency = {FREQUENCY_HZ} Hz
-channel phase = 25 deg
-amplitude = {AMPLITUDE_V} V
-rate = {RATE_HZ} Hz
-channels = 4
-full scale = 1 V
-format = L16
-block = 512 frames
-filter = band
-
-[filter band]
-type = bandpass
-low = 500 Hz
-high = 3 kHz
-transition = 400 Hz
-"""
+CONFIG = vessel(4)
 
 # The column and row of each maximum of the blue curve in the first plot: the rows that hold its colour, highest
 # first, in CSS pixels of the window.

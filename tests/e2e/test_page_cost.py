@@ -8,34 +8,16 @@ import unittest
 
 import convolvd as c
 from browser import PageCase
+from page_config import vessel
 
 FRAME_BAR, PAINT_BAR_MS, LOOKS = 20, 1000, 5
-
-CONFIG = """
-[stream vessel]
-source = generator
-waveform = sine
-frequency = 1 kHz
-amplitude = 0.5 V
-rate = 50 kHz
-channels = 64
-full scale = 1 V
-format = L16
-block = 512 frames
-filter = band
-[filter band]
-type = bandpass
-low = 500 Hz
-high = 3 kHz
-transition = 400 Hz
-"""
 
 
 class PageCost(PageCase):
     def test_cost_of_64_channels(self):
         """At the priority that it has by itself. The best of a few looks: what other programs of this machine cost is
         not the page's."""
-        self.start(CONFIG, before=None)
+        self.start(vessel(64), before=None)
         paints, rates = [], []
         while len(paints) < LOOKS and (not paints or min(paints) >= PAINT_BAR_MS or max(rates) < FRAME_BAR):
             self.open("overview")
