@@ -68,15 +68,14 @@ static double seconds_in_state(const struct attachment *a)
     return (double)(clock_monotonic_ns() - a->since_ns) / (double)NS_PER_SECOND;
 }
 
-/* The socket hangs on the interface of this number; 0: on none. */
+/* The socket hangs on the interface of this number; 0: on none. One that is gone again has no name,
+ * and the next check finds it so. */
 static void attach(struct attachment *a, unsigned index, bool group)
 {
     a->index = index;
     a->figures.group = group;
-    if (index == 0 || if_indextoname(index, a->figures.interface) == NULL) {
-        a->index = 0;
+    if (index == 0 || if_indextoname(index, a->figures.interface) == NULL)
         a->figures.interface[0] = '\0';
-    }
     enter(a, ATTACHMENT_UP);
 }
 

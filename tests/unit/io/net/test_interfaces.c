@@ -26,6 +26,7 @@
 #include "io/net/network_options.h"
 #include "io/net/socket.h"
 #include "io/sources.h"
+#include "tests/support/network_seams.h"
 
 enum { FRAME_BYTES = 4, FRAMES = 10, PATIENCE_MS = 5000 };
 
@@ -291,6 +292,28 @@ static void a_late_interface_is_awaited(void **state)
     assert_int_equal(open_source(&f, "300.0.0.1:47001", NULL, &problem), ERROR_ADDRESS);
 }
 
+static void remove_interface(void)
+{
+    shell("ip link del mc0");
+}
+
+static void an_interface_goes_while_its_group_is_joined(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct problem problem;
+    make_interface("mc0", 1);
+    network_seams.before_name = remove_interface;
+    assert_int_equal(open_source(&f, "239.77.1.1:47001", "mc0", &problem), 0);
+    assert_null(network_seams.before_name);
+    await_state(&f, ATTACHMENT_GONE);
+    make_interface("mc0", 1);
+    await_state(&f, ATTACHMENT_UP);
+    assert_true(arrives(&f, "mc0", "239.77.1.1:47001"));
+    close_source(&f);
+    shell("ip link del mc0");
+}
+
 /* The networks from which senders are accepted are those of the interface: of all of its life. */
 static void an_address_comes_after_its_interface(void **state)
 {
@@ -383,6 +406,7 @@ int main(void)
         cmocka_unit_test(a_group_outlives_its_interface),
         cmocka_unit_test(a_link_down_is_counted),
         cmocka_unit_test(a_late_interface_is_awaited),
+        cmocka_unit_test(an_interface_goes_while_its_group_is_joined),
         cmocka_unit_test(an_address_comes_after_its_interface),
         cmocka_unit_test(a_changed_interface_leaves_the_old_group),
     };

@@ -1,0 +1,11 @@
+/* What happens to the network between two calls of the code under test. */
+#ifndef CONVOLVD_TESTS_SUPPORT_NETWORK_SEAMS_H
+#define CONVOLVD_TESTS_SUPPORT_NETWORK_SEAMS_H
+
+struct network_seams {
+    void (*before_name)(
+        void); /* once, before the name of an interface is looked up; NULL: nothing */
+};
+extern struct network_seams network_seams;
+
+#endif
