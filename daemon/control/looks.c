@@ -1,7 +1,7 @@
 /*
  * Looks: the streams that somebody looks at. Each look is attached to its stream (stream/watch.h),
- * notes what was computed while results are handed on, and writes it into the viewers' rings once
- * they are on their way. See viewers.h.
+ * notes what was computed while results are handed on, and shows it to the viewers in the turns of
+ * the loop that follow (backlog.h). See viewers.h.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static const uint32_t absent_cause = UINT32_C(1) << INVALID_CAUSES;
 
 /* ---- budgets ------------------------------------------------------------------------------- */
 
-static int64_t cpu_ns(void)
+int64_t looks_cpu_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -31,24 +31,16 @@ static int64_t cpu_ns(void)
 static void refill(struct viewers *viewers)
 {
     const int64_t now_ns = clock_monotonic_ns(), passed_ns = now_ns - viewers->credited_ns;
+    struct backlog_budget *budget = &viewers->budget;
     viewers->credited_ns = now_ns;
-    viewers->credit_ns += (int64_t)((double)passed_ns * look_share);
-    if (viewers->credit_ns > credit_most_ns)
-        viewers->credit_ns = credit_most_ns;
-    viewers->credit_bytes = fmin(viewers->credit_bytes + (double)passed_ns * 1e-9 * VIEWERS_BYTES_S,
-                                 VIEWERS_BYTES_SAVED);
+    budget->credit_ns += (int64_t)((double)passed_ns * look_share);
+    if (budget->credit_ns > credit_most_ns)
+        budget->credit_ns = credit_most_ns;
+    budget->credit_bytes = fmin(budget->credit_bytes + (double)passed_ns * 1e-9 * VIEWERS_BYTES_S,
+                                VIEWERS_BYTES_SAVED);
 }
 
 /* ---- noting -------------------------------------------------------------------------------- */
-
-static struct pending *take_pending(struct look *look)
-{
-    if (look->pending_count == PENDING_MAX)
-        return NULL;
-    struct pending *pending = &look->pending[look->pending_count++];
-    memset(&pending->run, 0, sizeof pending->run);
-    return pending;
-}
 
 /* A range more; past the last that fits, it covers what lies between as well. */
 static void add_range(struct tap_run *run, struct tap_range range)
@@ -112,23 +104,24 @@ static void on_input(void *context, const struct watched_input *input)
         const struct ring *ring = input->ring;
         const uint32_t slot = (uint32_t)((input->position + at) & (ring->frames - 1));
         const uint32_t left = input->frames - at;
-        struct pending *pending = take_pending(look);
+        struct noted_run *noted = backlog_note(&look->backlog, true);
         count = ring->frames - slot < left ? ring->frames - slot : left;
-        if (pending == NULL)
+        if (noted == NULL)
             return; /* its frame numbers tell */
-        pending->input = true;
-        pending->run.samples =
+        struct tap_run *run = &noted->run;
+        noted->ring = ring;
+        noted->position = input->position + at;
+        run->samples =
             (struct extract){config->source.format, ring->bytes + (size_t)slot * ring->frame_bytes,
                              ring->frame_bytes, config->source.channels};
-        pending->run.epoch = input->epoch;
-        pending->run.record = input->record;
-        pending->run.first_frame = input->first_frame + at;
-        pending->run.frames = count;
-        pending->run.capture_ns =
-            input->capture_ns + (int64_t)llround((double)at / input->rate_hz * 1e9);
-        pending->run.flags = (at == 0 && input->begins ? WATCH_BEGINS : 0) |
-                             (at + count == input->frames && input->ends ? WATCH_ENDS : 0);
-        note_absent(input, at, count, &pending->run);
+        run->epoch = input->epoch;
+        run->record = input->record;
+        run->first_frame = input->first_frame + at;
+        run->frames = count;
+        run->capture_ns = input->capture_ns + (int64_t)llround((double)at / input->rate_hz * 1e9);
+        run->flags = (at == 0 && input->begins ? WATCH_BEGINS : 0) |
+                     (at + count == input->frames && input->ends ? WATCH_ENDS : 0);
+        note_absent(input, at, count, run);
     }
 }
 
@@ -151,18 +144,18 @@ static void on_reports(void *context, const struct block_report *reports, uint32
     }
 }
 
-static void on_result(void *context, const struct result *result)
+static void on_result(void *context, const struct result *result, const struct batch *batch)
 {
     static const struct sample_format native = {SAMPLE_FLOAT, 4, 32,
                                                 __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__, false};
     struct look *look = context;
-    struct pending *pending = result->frames > 0 ? take_pending(look) : NULL;
-    if (pending == NULL)
+    struct noted_run *noted = backlog_note(&look->backlog, false);
+    if (noted == NULL)
         return;
     const bool wire = result->wire != NULL;
     const struct sample_format format = wire ? result->wire_format.format : native;
-    struct tap_run *run = &pending->run;
-    pending->input = false;
+    struct tap_run *run = &noted->run;
+    noted->batch = batch;
     run->samples = (struct extract){format, wire ? result->wire : (const uint8_t *)result->samples,
                                     (size_t)result->channels * format.bytes, result->channels};
     run->epoch = result->epoch;
@@ -185,48 +178,37 @@ static void on_result(void *context, const struct result *result)
     }
 }
 
-/* ---- writing ------------------------------------------------------------------------------- */
+/* ---- showing ------------------------------------------------------------------------------- */
 
-static void show(struct viewers *viewers, struct viewer *viewer, struct seen *seen,
-                 const struct pending *pending)
+static bool holds(void *context, const struct noted_run *noted, uint32_t from)
 {
-    const struct tap_run *run = &pending->run;
-    if (viewers->credit_ns <= 0) {
-        tap_skip(seen->tap, &viewer->writer);
-        return;
-    }
-    const double bytes = 4.0 * run->frames * seen->list_count;
-    const bool frames = bytes <= viewers->credit_bytes;
-    if (frames)
-        viewers->credit_bytes -= bytes;
-    const int64_t began_ns = cpu_ns();
-    tap_put(seen->tap, &viewer->writer, run, frames);
-    viewers->credit_ns -= cpu_ns() - began_ns;
+    const struct look *look = context;
+    return stream_watch_holds(look->pipeline->stream, noted->ring, noted->position + from);
 }
 
-static void on_flushed(void *context)
+static bool on_show(void *context)
 {
     struct look *look = context;
     struct viewers *viewers = look->viewers;
-    const char *name = look->pipeline->stream_config->name;
-    if (look->pending_count == 0)
-        return;
-    pthread_mutex_lock(&viewers->writing);
+    if (pthread_mutex_trylock(&viewers->writing) != 0)
+        return true; /* the stream of another loop is shown: in the next turn */
     refill(viewers);
-    for (uint32_t v = 0; v < VIEWERS_MAX; v++) {
-        struct viewer *viewer = &viewers->all[v];
-        for (uint32_t s = 0; viewer->owner != NULL && s < viewer->seen_count; s++) {
-            struct seen *seen = &viewer->seen[s];
-            for (uint32_t i = 0;
-                 seen->tap != NULL && strcmp(seen->stream, name) == 0 && i < look->pending_count;
-                 i++)
-                if (look->pending[i].input == seen->input)
-                    show(viewers, viewer, seen, &look->pending[i]);
-        }
-    }
+    const bool more = backlog_turn(&look->backlog, &viewers->budget);
     pthread_mutex_unlock(&viewers->writing);
-    look->pending_count = 0;
+    return more;
 }
+
+static bool on_keeps(void *context, const struct batch *batch)
+{
+    return backlog_keeps(&((const struct look *)context)->backlog, batch);
+}
+
+static void on_forget(void *context, const struct batch *batch)
+{
+    backlog_forget(&((struct look *)context)->backlog, batch);
+}
+
+/* ---- levels -------------------------------------------------------------------------------- */
 
 static void write_levels(const struct look *look, struct viewer *viewer)
 {
@@ -267,81 +249,104 @@ void looks_tick(struct viewers *viewers)
             if (viewers->all[v].owner != NULL && viewers->all[v].levels)
                 write_levels(look, &viewers->all[v]);
         memset(look->levels, 0, look->channels * sizeof *look->levels);
-    }
-    for (uint32_t v = 0; v < VIEWERS_MAX; v++) {
-        struct viewer *viewer = &viewers->all[v];
-        for (uint32_t s = 0; viewer->owner != NULL && s < viewer->seen_count; s++)
-            if (viewer->seen[s].tap != NULL)
-                tap_flush(viewer->seen[s].tap, &viewer->writer);
+        for (int side = 0; side < 2; side++)
+            if (look->backlog.sides[side].tap != NULL)
+                tap_flush(look->backlog.sides[side].tap);
     }
 }
 
 /* ---- attaching ----------------------------------------------------------------------------- */
 
-/* The scale of each channel of the side; false: out of memory. */
-static bool open_tap(const struct pipeline *pipeline, const struct viewer *viewer,
-                     struct seen *seen)
+/* The scale of each channel of the side. NULL: out of memory. */
+static struct tap *open_tap(const struct pipeline *pipeline, bool input)
 {
     const struct config_stream *config = pipeline->stream_config;
     const uint32_t channels =
-        seen->input ? config->source.channels : plan_info(pipeline->plan)->output_floats;
+        input ? config->source.channels : plan_info(pipeline->plan)->output_floats;
     double *factor = calloc(2 * (size_t)channels, sizeof *factor);
+    struct tap *tap = NULL;
     if (factor == NULL)
-        return false;
+        return NULL;
     double *offset = factor + channels;
     const double results = config->results.factor != 0 ? config->results.factor : 1;
     for (uint32_t c = 0; c < channels; c++) {
-        factor[c] = seen->input ? channel_scale_factor(&config->scales[c]) : 1 / results;
-        offset[c] = seen->input ? config->scales[c].offset : 0;
+        factor[c] = input ? channel_scale_factor(&config->scales[c]) : 1 / results;
+        offset[c] = input ? config->scales[c].offset : 0;
     }
-    struct tap_options options = {
+    const struct tap_options options = {
         .stream = config->name,
-        .input = seen->input,
-        .rate_hz = seen->input ? config->source.rate_hz : config->output_rate_hz,
+        .input = input,
+        .rate_hz = input ? config->source.rate_hz : config->output_rate_hz,
         .channels = channels,
         .factor = factor,
         .offset = offset,
-        .request = viewer->request,
-        .minmax = seen->minmax,
     };
-    for (uint32_t i = 0; i < seen->list_count; i++)
-        if (seen->list[i] < channels)
-            options.list[options.list_count++] = seen->list[i];
-    const bool opened = tap_open(&options, &seen->tap) == 0;
+    (void)tap_open(&options, &tap);
     free(factor);
-    return opened;
+    return tap;
 }
 
-/* Whether anybody wants to see this stream; opens the taps for it. */
-static bool is_wanted(struct viewers *viewers, const struct pipeline *pipeline)
+/* Lets the viewer see this side of the look's stream, if there is memory for it. */
+static void add_seen(struct look *look, struct viewer *viewer, struct seen *seen)
 {
+    struct tap **tap = &look->backlog.sides[seen->input].tap;
+    struct tap_viewer wants = {.writer = &viewer->writer,
+                               .request = viewer->request,
+                               .minmax = seen->minmax,
+                               .list_count = seen->list_count};
+    memcpy(wants.list, seen->list, sizeof wants.list);
+    if (*tap == NULL)
+        *tap = open_tap(look->pipeline, seen->input);
+    seen->found = *tap != NULL && tap_add(*tap, &wants) == 0;
+}
+
+/* Whether anybody wants to see this stream; what they see of it becomes part of the look. */
+static bool is_wanted(struct viewers *viewers, struct look *look)
+{
+    const char *name = look->pipeline->stream_config->name;
     bool wanted = false;
     for (uint32_t v = 0; v < VIEWERS_MAX; v++) {
         struct viewer *viewer = &viewers->all[v];
         if (viewer->owner == NULL)
             continue;
         wanted = wanted || viewer->levels;
-        for (uint32_t s = 0; s < viewer->seen_count; s++) {
-            struct seen *seen = &viewer->seen[s];
-            if (strcmp(seen->stream, pipeline->stream_config->name) == 0)
-                wanted = open_tap(pipeline, viewer, seen) || wanted;
+        for (uint32_t i = 0; i < viewer->seen_count; i++) {
+            struct seen *seen = &viewer->seen[i];
+            if (strcmp(seen->stream, name) != 0)
+                continue;
+            add_seen(look, viewer, seen);
+            wanted = wanted || seen->found;
         }
     }
     return wanted;
+}
+
+static void free_look(struct look *look)
+{
+    tap_close(look->backlog.sides[false].tap);
+    tap_close(look->backlog.sides[true].tap);
+    free(look->levels);
+    free(look);
 }
 
 static void attach(struct viewers *viewers, struct pipeline *pipeline)
 {
     const uint32_t channels = pipeline->stream_config->source.channels;
     struct look *look = calloc(1, sizeof *look);
-    if (look == NULL || (look->levels = calloc(channels, sizeof *look->levels)) == NULL) {
-        free(look);
+    if (look == NULL)
         return;
-    }
     look->viewers = viewers;
     look->pipeline = pipeline;
     look->channels = channels;
-    look->watch = (struct stream_watch){look, on_input, on_reports, on_result, on_flushed};
+    look->levels = calloc(channels, sizeof *look->levels);
+    look->backlog.holds = holds;
+    look->backlog.context = look;
+    if (look->levels == NULL || !is_wanted(viewers, look)) {
+        free_look(look);
+        return;
+    }
+    look->watch =
+        (struct stream_watch){look, on_input, on_reports, on_result, on_show, on_keeps, on_forget};
     look->next = viewers->looks;
     viewers->looks = look;
     stream_watch(pipeline->stream, &look->watch);
@@ -355,15 +360,12 @@ void looks_drop(struct viewers *viewers)
         /* One that a reload has freed is not touched. */
         if (pipelines_hold(viewers->process->pipelines, look->pipeline))
             stream_watch(look->pipeline->stream, NULL);
-        free(look->levels);
-        free(look);
+        free_look(look);
     }
     for (uint32_t v = 0; v < VIEWERS_MAX; v++) {
         struct viewer *viewer = &viewers->all[v];
-        for (uint32_t s = 0; s < viewer->seen_count; s++) {
-            tap_close(viewer->seen[s].tap);
-            viewer->seen[s].tap = NULL;
-        }
+        for (uint32_t s = 0; s < viewer->seen_count; s++)
+            viewer->seen[s].found = false;
     }
 }
 
@@ -376,6 +378,6 @@ void looks_make(struct viewers *viewers)
     if (viewers->count == 0 || !viewers->process->connected)
         return;
     for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_RUNNING, &at)) != NULL;)
-        if (pipeline->stream != NULL && is_wanted(viewers, pipeline))
+        if (pipeline->stream != NULL)
             attach(viewers, pipeline);
 }

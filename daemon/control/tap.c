@@ -6,10 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/error.h"
+
 enum { GROUP_CHANNELS = 128 }; /* of one record of minima and maxima */
+
+struct receiver {
+    struct tap_viewer viewer;
+    bool frames; /* it gets single frames */
+};
 
 struct tap {
     struct tap_options options;
+    struct receiver *receivers;
+    uint32_t receiver_count;
+    bool minmax;             /* somebody wants them */
     double *factor, *offset; /* [channels] */
     uint32_t frames_per_point, points_max;
     bool begun;
@@ -44,7 +54,7 @@ int tap_open(const struct tap_options *options, struct tap **out)
     struct tap *tap = calloc(1, sizeof *tap);
     const size_t channels = options->channels;
     if (tap == NULL)
-        return -1;
+        return ERROR_MEMORY;
     tap->options = *options;
     tap->frames_per_point = tap_frames_per_point(options->rate_hz);
     const uint32_t group = channels < GROUP_CHANNELS ? (uint32_t)channels : GROUP_CHANNELS;
@@ -60,7 +70,7 @@ int tap_open(const struct tap_options *options, struct tap **out)
     if (tap->factor == NULL || tap->offset == NULL || tap->low == NULL || tap->high == NULL ||
         tap->points == NULL) {
         tap_close(tap);
-        return -1;
+        return ERROR_MEMORY;
     }
     memcpy(tap->factor, options->factor, channels * sizeof *tap->factor);
     memcpy(tap->offset, options->offset, channels * sizeof *tap->offset);
@@ -78,7 +88,33 @@ void tap_close(struct tap *tap)
     free(tap->low);
     free(tap->high);
     free(tap->points);
+    free(tap->receivers);
     free(tap);
+}
+
+int tap_add(struct tap *tap, const struct tap_viewer *viewer)
+{
+    const size_t count = tap->receiver_count + 1;
+    struct receiver *grown = realloc(tap->receivers, count * sizeof *grown);
+    if (grown == NULL)
+        return ERROR_MEMORY;
+    tap->receivers = grown;
+    struct receiver *receiver = &grown[tap->receiver_count++];
+    *receiver = (struct receiver){.viewer = *viewer, .frames = true};
+    receiver->viewer.list_count = 0;
+    for (uint32_t i = 0; i < viewer->list_count; i++)
+        if (viewer->list[i] < tap->options.channels)
+            receiver->viewer.list[receiver->viewer.list_count++] = viewer->list[i];
+    tap->minmax = tap->minmax || viewer->minmax;
+    return 0;
+}
+
+uint32_t tap_samples(const struct tap *tap)
+{
+    uint32_t samples = tap->minmax ? tap->options.channels : 0;
+    for (uint32_t i = 0; i < tap->receiver_count; i++)
+        samples += tap->receivers[i].viewer.list_count;
+    return samples > 0 ? samples : 1;
 }
 
 /* ---- heads and ranges ---------------------------------------------------------------------- */
@@ -97,7 +133,6 @@ static struct watch_head head_at(struct tap *tap, const struct tap_run *run, uin
         .first_frame = run->first_frame + at,
         .latency_ns = run->latency_ns,
         .rate_hz = tap->options.rate_hz,
-        .request = tap->options.request,
         .flags = side_flag(tap) | (at == 0 ? run->flags & WATCH_BEGINS : 0) |
                  (tap->skipped ? WATCH_SKIPPED : 0),
     };
@@ -166,9 +201,26 @@ static uint32_t ranges_of_points(const struct tap *tap, struct watch_range *rang
     return count;
 }
 
-void tap_flush(struct tap *tap, struct watch_writer *writer)
+static void write_points(const struct tap *tap, const struct tap_viewer *viewer,
+                         struct watch_head head, const struct watch_range *ranges)
 {
     const uint32_t channels = tap->options.channels;
+    head.request = viewer->request;
+    for (uint32_t first = 0; first < channels; first += GROUP_CHANNELS) {
+        const uint32_t left = channels - first;
+        head.first_channel = first;
+        head.channels = left < GROUP_CHANNELS ? left : GROUP_CHANNELS;
+        float *out = watch_writer_begin(viewer->writer);
+        for (uint32_t p = 0; p < tap->count; p++)
+            memcpy(out + 2 * (size_t)p * head.channels,
+                   tap->points + 2 * ((size_t)p * channels + first),
+                   2 * head.channels * sizeof *out);
+        watch_writer_end(viewer->writer, &head, ranges);
+    }
+}
+
+void tap_flush(struct tap *tap)
+{
     struct watch_range ranges[WATCH_RANGES_MAX];
     if (tap->count == 0)
         return;
@@ -177,17 +229,9 @@ void tap_flush(struct tap *tap, struct watch_writer *writer)
     head.points = tap->count;
     head.frames_per_point = tap->frames_per_point;
     head.range_count = ranges_of_points(tap, ranges);
-    for (uint32_t first = 0; first < channels; first += GROUP_CHANNELS) {
-        const uint32_t left = channels - first;
-        head.first_channel = first;
-        head.channels = left < GROUP_CHANNELS ? left : GROUP_CHANNELS;
-        float *out = watch_writer_begin(writer);
-        for (uint32_t p = 0; p < tap->count; p++)
-            memcpy(out + 2 * (size_t)p * head.channels,
-                   tap->points + 2 * ((size_t)p * channels + first),
-                   2 * head.channels * sizeof *out);
-        watch_writer_end(writer, &head, ranges);
-    }
+    for (uint32_t i = 0; i < tap->receiver_count; i++)
+        if (tap->receivers[i].viewer.minmax)
+            write_points(tap, &tap->receivers[i].viewer, head, ranges);
     tap->count = 0;
 }
 
@@ -202,7 +246,7 @@ static void begin_point(struct tap *tap)
 }
 
 /* The point is whole: its values join those gathered. */
-static void end_point(struct tap *tap, struct watch_writer *writer)
+static void end_point(struct tap *tap)
 {
     const uint32_t channels = tap->options.channels;
     float *out = tap->points + 2 * (size_t)tap->count * channels;
@@ -215,7 +259,7 @@ static void end_point(struct tap *tap, struct watch_writer *writer)
     tap->point_causes[tap->count++] = tap->causes;
     tap->empty = true;
     if (tap->count == tap->points_max)
-        tap_flush(tap, writer);
+        tap_flush(tap);
 }
 
 /* Frames [from, until) of the run, all of one point. */
@@ -238,12 +282,12 @@ static void gather(struct tap *tap, const struct tap_run *run, uint32_t from, ui
 }
 
 /* Points lie on the grid of frame numbers. */
-static void put_minmax(struct tap *tap, struct watch_writer *writer, const struct tap_run *run)
+static void put_minmax(struct tap *tap, const struct tap_run *run, uint32_t from, uint32_t end)
 {
-    for (uint32_t at = 0; at < run->frames;) {
+    for (uint32_t at = from; at < end;) {
         const uint64_t frame = run->first_frame + at;
         const uint32_t left = tap->frames_per_point - (uint32_t)(frame % tap->frames_per_point);
-        const uint32_t until = run->frames - at < left ? run->frames : at + left;
+        const uint32_t until = end - at < left ? end : at + left;
         if (tap->empty) {
             begin_point(tap);
             tap->point = head_at(tap, run, at);
@@ -256,7 +300,7 @@ static void put_minmax(struct tap *tap, struct watch_writer *writer, const struc
         }
         gather(tap, run, at, until);
         if (until - at == left)
-            end_point(tap, writer);
+            end_point(tap);
         at = until;
     }
 }
@@ -277,36 +321,38 @@ static uint32_t ranges_of_frames(const struct tap_run *run, uint32_t from, uint3
     return count;
 }
 
-static void scale(const struct tap *tap, float *values, uint32_t frames)
+static void scale(const struct tap *tap, const struct tap_viewer *viewer, float *values,
+                  uint32_t frames)
 {
-    const uint32_t count = tap->options.list_count;
+    const uint32_t count = viewer->list_count;
     for (uint32_t n = 0; n < frames; n++, values += count) {
         for (uint32_t i = 0; i < count; i++) {
-            const uint16_t c = tap->options.list[i];
+            const uint16_t c = viewer->list[i];
             values[i] = (float)((double)values[i] * tap->factor[c] - tap->offset[c]);
         }
     }
 }
 
 /* Consecutive channels of the list: a record names the first one only. */
-static void put_frames(struct tap *tap, struct watch_writer *writer, const struct tap_run *run)
+static void put_frames(struct tap *tap, const struct tap_viewer *viewer, const struct tap_run *run,
+                       uint32_t first, uint32_t end)
 {
-    const uint32_t count = tap->options.list_count, room = WATCH_FLOATS_MAX / count;
+    const uint32_t count = viewer->list_count, room = WATCH_FLOATS_MAX / count;
     struct watch_range ranges[WATCH_RANGES_MAX];
-    for (uint32_t at = 0, until; at < run->frames; at = until) {
-        until = run->frames - at < room ? run->frames : at + room;
-        float *out = watch_writer_begin(writer);
+    for (uint32_t at = first, until; at < end; at = until) {
+        until = end - at < room ? end : at + room;
+        float *out = watch_writer_begin(viewer->writer);
         for (uint32_t from = at; from < until;) {
-            uint32_t end = until;
+            uint32_t same = until;
             float *values = out + (size_t)(from - at) * count;
-            if (absent_at(run, from, &end)) {
-                memset(values, 0, (size_t)(end - from) * count * sizeof *values);
+            if (absent_at(run, from, &same)) {
+                memset(values, 0, (size_t)(same - from) * count * sizeof *values);
             } else {
                 const struct extract samples = samples_at(run, from);
-                extract_channels(&samples, end - from, tap->options.list, count, values);
-                scale(tap, values, end - from);
+                extract_channels(&samples, same - from, viewer->list, count, values);
+                scale(tap, viewer, values, same - from);
             }
-            from = end;
+            from = same;
         }
         struct watch_head head = head_at(tap, run, at);
         head.kind = WATCH_FRAMES;
@@ -314,37 +360,52 @@ static void put_frames(struct tap *tap, struct watch_writer *writer, const struc
         head.frames_per_point = 1;
         head.first_channel = 0; /* of the list */
         head.channels = count;
+        head.request = viewer->request;
         if (until == run->frames)
             head.flags |= run->flags & WATCH_ENDS;
         head.range_count = ranges_of_frames(run, at, until, ranges);
-        watch_writer_end(writer, &head, ranges);
+        watch_writer_end(viewer->writer, &head, ranges);
     }
 }
 
 /* ---- runs ---------------------------------------------------------------------------------- */
 
-void tap_put(struct tap *tap, struct watch_writer *writer, const struct tap_run *run, bool frames)
+bool tap_allow(struct tap *tap, uint32_t frames, double *bytes)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < tap->receiver_count; i++) {
+        struct receiver *receiver = &tap->receivers[i];
+        const double needed = (double)sizeof(float) * frames * receiver->viewer.list_count;
+        receiver->frames = needed <= *bytes;
+        *bytes -= receiver->frames ? needed : 0;
+        all = all && receiver->frames;
+    }
+    return all;
+}
+
+void tap_put(struct tap *tap, const struct tap_run *run, uint32_t from, uint32_t until)
 {
     const bool joins =
-        tap->begun && run->epoch == tap->epoch && run->first_frame == tap->next_frame;
+        tap->begun && run->epoch == tap->epoch && run->first_frame + from == tap->next_frame;
     if (!joins) {
-        tap_flush(tap, writer);
+        tap_flush(tap);
         tap->empty = true; /* a point begun before has no end */
     }
     tap->begun = true;
     tap->epoch = run->epoch;
-    tap->next_frame = run->first_frame + run->frames;
-    if (frames && tap->options.list_count > 0)
-        put_frames(tap, writer, run);
-    if (tap->options.minmax)
-        put_minmax(tap, writer, run);
+    tap->next_frame = run->first_frame + until;
+    for (uint32_t i = 0; i < tap->receiver_count; i++)
+        if (tap->receivers[i].frames && tap->receivers[i].viewer.list_count > 0)
+            put_frames(tap, &tap->receivers[i].viewer, run, from, until);
+    if (tap->minmax)
+        put_minmax(tap, run, from, until);
     else
         tap->skipped = false;
 }
 
-void tap_skip(struct tap *tap, struct watch_writer *writer)
+void tap_skip(struct tap *tap)
 {
-    tap_flush(tap, writer);
+    tap_flush(tap);
     tap->empty = true;
     tap->begun = false;
     tap->skipped = true;

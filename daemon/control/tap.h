@@ -1,8 +1,9 @@
 /*
- * Taps: what one viewer sees of one side of one stream, written into its watch ring: minimum and
+ * Taps: what viewers see of one side of one stream, written into their watch rings: minimum and
  * maximum of every channel at a fixed decimation, and the frames of a few channels as they are.
+ * Minima and maxima are computed once, for all viewers who want them.
  *
- * Loop thread; allocates in open only.
+ * Loop thread; allocates in open and add only.
  */
 #ifndef CONVOLVD_CONTROL_TAP_H
 #define CONVOLVD_CONTROL_TAP_H
@@ -43,9 +44,15 @@ struct tap_options {
     double rate_hz;
     uint32_t channels;
     const double *factor, *offset; /* [channels]: normalised code to value; copied */
-    uint32_t request;              /* watch_head.request */
+};
+
+/* What one viewer wants of it. */
+struct tap_viewer {
+    struct watch_writer *writer; /* outlives the tap */
+    uint32_t request;            /* watch_head.request */
     bool minmax;
-    uint16_t list[TAP_CHANNELS_MAX]; /* channels whose frames are written */
+    uint16_t list[TAP_CHANNELS_MAX]; /* channels whose frames are written; others than the side's
+                                        are left out */
     uint32_t list_count;
 };
 
@@ -53,16 +60,24 @@ struct tap;
 
 /* 0 or ERROR_MEMORY. */
 int tap_open(const struct tap_options *options, struct tap **out);
+/* 0 or ERROR_MEMORY; `viewer` is copied. */
+int tap_add(struct tap *tap, const struct tap_viewer *viewer);
 void tap_close(struct tap *tap); /* NULL is fine */
 
 /* Frames of a point at this rate: about 500 to 1000 points a second. A power of two. */
 uint32_t tap_frames_per_point(double rate_hz);
 
-/* Writes what the run holds. `frames`: whether single frames too. */
-void tap_put(struct tap *tap, struct watch_writer *writer, const struct tap_run *run, bool frames);
+/* Samples that are read of a frame, at least 1. */
+uint32_t tap_samples(const struct tap *tap);
+
+/* Of the frames from here on, each viewer gets single frames if what `frames` of them take is left
+ * of *bytes, and is subtracted. Before, all do. True: all of them get theirs. */
+bool tap_allow(struct tap *tap, uint32_t frames, double *bytes);
+/* Writes what frames [from, until) of the run hold, counted from its first one. */
+void tap_put(struct tap *tap, const struct tap_run *run, uint32_t from, uint32_t until);
 /* The run is not looked at: the next record says so. */
-void tap_skip(struct tap *tap, struct watch_writer *writer);
+void tap_skip(struct tap *tap);
 /* Writes the points gathered so far. */
-void tap_flush(struct tap *tap, struct watch_writer *writer);
+void tap_flush(struct tap *tap);
 
 #endif

@@ -110,7 +110,7 @@ static json_t *describe(const struct viewers *viewers, const struct seen *seen)
     const struct pipeline *pipeline = pipelines_find(viewers->process->pipelines, seen->stream);
     json_t *object =
         json_pack("{s:s, s:s}", "stream", seen->stream, "side", seen->input ? "input" : "output");
-    if (pipeline == NULL || seen->tap == NULL) {
+    if (pipeline == NULL || !seen->found) {
         json_object_set_new(object, "error", json_string("there is no such stream now"));
         return object;
     }
@@ -220,6 +220,7 @@ int viewers_open(const struct process *process, struct viewers **out)
     if (viewers == NULL)
         return ERROR_MEMORY;
     viewers->process = process;
+    viewers->budget.cpu_ns = looks_cpu_ns;
     pthread_mutex_init(&viewers->writing, NULL);
     uv_timer_init(process->environment->loop, &viewers->timer);
     viewers->timer.data = viewers;

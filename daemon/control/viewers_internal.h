@@ -8,14 +8,13 @@
 #include <pthread.h>
 #include <uv.h>
 
-#include "control/tap.h"
+#include "control/backlog.h"
 #include "control/process.h"
 #include "stream/watch.h"
 
 enum {
     VIEWERS_MAX = 4,
-    SEEN_MAX = 64,    /* streams' sides of one viewer */
-    PENDING_MAX = 64, /* runs of one wake-up, of one stream */
+    SEEN_MAX = 64, /* streams' sides of one viewer */
 };
 
 /* One side of one stream that a viewer wants to see. */
@@ -24,7 +23,7 @@ struct seen {
     bool input, minmax;
     uint16_t list[TAP_CHANNELS_MAX];
     uint32_t list_count;
-    struct tap *tap; /* NULL: the stream is not there */
+    bool found; /* the stream is there */
 };
 
 struct viewer {
@@ -49,12 +48,7 @@ struct look {
     struct look *next;
     struct pipeline *pipeline;
     struct stream_watch watch;
-    /* runs of this wake-up: where their samples lie is valid until flushed */
-    struct pending {
-        struct tap_run run;
-        bool input;
-    } pending[PENDING_MAX];
-    uint32_t pending_count;
+    struct backlog backlog;
     uint32_t channels;
     struct gathered *levels; /* [channels] */
     uint64_t epoch, frame;   /* of the newest report */
@@ -68,11 +62,9 @@ struct viewers {
     struct viewer all[VIEWERS_MAX];
     uint32_t count;
     struct look *looks;
-    uint64_t version;  /* of the registry that the looks were made for */
-    int64_t credit_ns; /* CPU time that may be spent on looking … */
-    double credit_bytes;
-    int64_t credited_ns; /* … as of then */
-    bool written;        /* points since the timer ran */
+    uint64_t version; /* of the registry that the looks were made for */
+    struct backlog_budget budget;
+    int64_t credited_ns; /* as of then */
     /* … which the main loop alone changes, while the others rest */
 };
 
@@ -81,5 +73,7 @@ void looks_make(struct viewers *viewers);
 void looks_drop(struct viewers *viewers);
 /* Writes the levels and the points gathered since the last time. */
 void looks_tick(struct viewers *viewers);
+/* CPU time of this thread. */
+int64_t looks_cpu_ns(void);
 
 #endif

@@ -319,6 +319,7 @@ static void measure_load(struct stream *s, const struct flight *flight, const st
 void stream_complete(struct stream *s, const struct batch *batch, const struct batch_item *item)
 {
     assert(s->flight_first != s->flight_next);
+    s->completing = batch;
     struct flight flight = s->flights[s->flight_first++ % FLIGHTS_MAX];
     if (flight.blocks == 0) { /* it has no results */
         s->stats.batches += batch->status == BATCH_OK;
@@ -345,6 +346,7 @@ void stream_complete(struct stream *s, const struct batch *batch, const struct b
         s->next.retired(s->next.context, flight.retiring);
     ports_put_ends(s);
     epochs_retire(s);
+    s->completing = NULL;
 }
 
 void stream_flushed(struct stream *s, int64_t now_ns)
@@ -357,6 +359,4 @@ void stream_flushed(struct stream *s, int64_t now_ns)
             s->stats.deadline_misses++;
     }
     s->egress_count = 0;
-    if (s->watch != NULL)
-        s->watch->flushed(s->watch->context);
 }

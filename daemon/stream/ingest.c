@@ -366,9 +366,9 @@ uint64_t stream_room(const struct stream *s)
     return room < raw ? room : raw;
 }
 
-uint8_t *stream_vacant(const struct stream *s, uint64_t first_frame, uint64_t *frames)
+uint8_t *stream_vacant(struct stream *s, uint64_t first_frame, uint64_t *frames)
 {
-    const struct epoch *e = epoch_open((struct stream *)s);
+    const struct epoch *e = epoch_open(s);
     if (e == NULL || s->begin_flags != 0 || first_frame < e->source_origin ||
         first_frame - e->source_origin < e->head)
         return NULL;
@@ -379,6 +379,8 @@ uint8_t *stream_vacant(const struct stream *s, uint64_t first_frame, uint64_t *f
         *frames = limit > position ? limit - position : 0;
     if (*frames > s->ring->frames - slot)
         *frames = s->ring->frames - slot;
+    if (position + *frames > s->vacant_until)
+        s->vacant_until = position + *frames;
     return s->ring->bytes + slot * s->ring->frame_bytes;
 }
 

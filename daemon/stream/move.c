@@ -11,6 +11,7 @@
 #include "stream/ring_size.h"
 #include "stream/room.h"
 #include "stream/state.h"
+#include "stream/watch.h"
 
 /* ---- worker thread ------------------------------------------------------------------------- */
 
@@ -100,6 +101,7 @@ static struct plan *forget_flights(struct stream *s, bool shed)
 void stream_halt(struct stream *s)
 {
     struct plan *retiring = forget_flights(s, change_under_way(s));
+    stream_forget_shown(s, NULL);
     s->halted = true;
     s->paused = false;
     if (s->next.plan == NULL && retiring != NULL)

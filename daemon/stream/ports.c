@@ -55,11 +55,11 @@ void stream_flush_ports(struct stream *s)
     }
 }
 
-void ports_put(const struct stream *s, const struct result *result)
+void ports_put(struct stream *s, const struct result *result)
 {
     const bool raw = result->flags & RESULT_RAW;
-    if (!raw && s->watch != NULL)
-        s->watch->result(s->watch->context, result);
+    if (!raw && s->watch != NULL && result->frames > 0)
+        watch_result(s, result);
     for (int i = 0; i < s->port_count; i++) {
         if (s->ports[i].raw == raw)
             s->ports[i].put(s->ports[i].context, result);

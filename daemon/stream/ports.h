@@ -18,7 +18,7 @@ struct result;
 struct stream;
 
 /* Hands a result to every port of its kind: raw input (RESULT_RAW) or results. */
-void ports_put(const struct stream *stream, const struct result *result);
+void ports_put(struct stream *stream, const struct result *result);
 
 /* Frames, at the input's rate, whose results every port of results can take beside those in
  * flight; UINT64_MAX: no limit, as always for a live source, which drops instead. */

@@ -13,7 +13,9 @@
 #include "core/cpu_wait.h"
 #include "core/limits.h"
 #include "stream/budget.h"
+#include "stream/showing.h"
 #include "stream/stall.h"
+#include "stream/watch.h"
 
 /* While a reload replaces streams, both the old and the new ones are here. */
 enum { SCHEDULED_MAX = 2 * STREAMS_MAX };
@@ -45,7 +47,8 @@ struct scheduler {
     int64_t busy_ns;            /* expected, of the batches in flight but the one in parts */
     const struct batch *parted; /* the one in parts, which the others overtake; NULL: none … */
     const struct stream *parted_of; /* … and its stream */
-    int64_t moved_ns;               /* when a batch was completed last, or nothing was in flight */
+    struct showing showing;
+    int64_t moved_ns; /* when a batch was completed last, or nothing was in flight */
     bool dirty;
     uv_check_t check; /* end of the loop iteration: everything that came is in the rings */
     uv_idle_t idle;   /* keeps the iteration going when dirty was set outside of polling, or until
@@ -164,6 +167,7 @@ static bool is_lost(struct scheduler *scheduler)
         return false;
     if (!scheduler->lost_told) {
         scheduler->lost_told = true;
+        showing_forget(&scheduler->showing, scheduler->streams, scheduler->count);
         stall_reset(&scheduler->stall);
         scheduler->lost(scheduler->lost_context);
     }
@@ -188,7 +192,7 @@ static bool take_completed(struct scheduler *scheduler)
                 stream_complete(batch->items[i].owner, batch, &batch->items[i]);
         }
         note_completed(scheduler, batch);
-        engine_batch_release(scheduler->engine, batch);
+        showing_hold(&scheduler->showing, batch);
         any = true;
     }
     if (!any)
@@ -275,6 +279,16 @@ static void choose_parts(struct scheduler *scheduler, struct batch *batch,
     scheduler->parted_of = scheduler->streams[work->owner];
 }
 
+/* NULL: all are in use. Viewers keep none from the streams. */
+static struct batch *take_batch(struct scheduler *scheduler)
+{
+    struct batch *batch = engine_batch_take(scheduler->engine);
+    if (batch != NULL ||
+        !showing_give_up(&scheduler->showing, scheduler->streams, scheduler->count))
+        return batch;
+    return engine_batch_take(scheduler->engine);
+}
+
 static bool submit_one(struct scheduler *scheduler)
 {
     /* A stream goes into a batch once, and filling changes nothing for the others. */
@@ -285,7 +299,7 @@ static bool submit_one(struct scheduler *scheduler)
     if (waiting == 0 ||
         (!idle && scheduler->work[0].block_ns > room_for(scheduler, &scheduler->work[0], 0)))
         return false;
-    struct batch *batch = engine_batch_take(scheduler->engine);
+    struct batch *batch = take_batch(scheduler);
     if (batch == NULL)
         return false;
     int64_t taken_ns = 0;
@@ -346,6 +360,15 @@ static void on_idle(uv_idle_t *idle)
     (void)idle; /* an active idle handle keeps the loop from sleeping */
 }
 
+/* The loop sleeps unless there is something to do, or soon will be. */
+static void arm_idle(struct scheduler *scheduler)
+{
+    if (scheduler->dirty || scheduler->poll_until_ns != 0 || scheduler->showing.more)
+        uv_idle_start(&scheduler->idle, on_idle);
+    else
+        uv_idle_stop(&scheduler->idle);
+}
+
 static void run(struct scheduler *scheduler)
 {
     scheduler->dirty = false;
@@ -371,12 +394,6 @@ static void run(struct scheduler *scheduler)
         scheduler->progress(scheduler->progress_context);
     arm_timer(scheduler);
     scheduler->poll_until_ns = works ? engine_poll_until_ns(scheduler->engine) : 0;
-    if (scheduler->dirty)
-        return;
-    if (scheduler->poll_until_ns == 0)
-        uv_idle_stop(&scheduler->idle);
-    else
-        uv_idle_start(&scheduler->idle, on_idle);
 }
 
 int64_t scheduler_may_read_ns(const struct scheduler *scheduler, const struct stream *stream)
@@ -401,10 +418,11 @@ static void on_check(uv_check_t *check)
     scheduler->read_ns = 0;
     if (scheduler->dirty)
         run(scheduler);
-    else if (scheduler->poll_until_ns != 0 && clock_monotonic_ns() > scheduler->poll_until_ns) {
+    else if (scheduler->poll_until_ns != 0 && clock_monotonic_ns() > scheduler->poll_until_ns)
         scheduler->poll_until_ns = 0;
-        uv_idle_stop(&scheduler->idle);
-    }
+    if (scheduler->showing.more)
+        showing_turn(&scheduler->showing, scheduler->streams, scheduler->count);
+    arm_idle(scheduler);
 }
 
 static void on_timer(uv_poll_t *poll, int status, int events)
@@ -443,6 +461,7 @@ void scheduler_on_lost(struct scheduler *scheduler, void (*lost)(void *context),
 static void use_engine(struct scheduler *scheduler, struct engine *engine)
 {
     scheduler->engine = engine;
+    scheduler->showing = (struct showing){.engine = engine};
     scheduler->depth = engine_depth(engine);
     scheduler->alone_ns = scheduler_alone_ns(engine_device(engine));
     scheduler->lost_told = false;
@@ -477,6 +496,7 @@ void scheduler_remove(struct scheduler *scheduler, struct stream *stream)
 {
     for (int i = 0; i < scheduler->count; i++) {
         if (scheduler->streams[i] == stream) {
+            stream_forget_shown(stream, NULL);
             scheduler->count--;
             memmove(&scheduler->streams[i], &scheduler->streams[i + 1],
                     (size_t)(scheduler->count - i) * sizeof(struct stream *));
@@ -533,6 +553,7 @@ void scheduler_close(struct scheduler *scheduler)
     if (scheduler == NULL)
         return;
     assert(engine_in_flight(scheduler->engine) == 0); /* 0 too where the engine was abandoned */
+    showing_release(&scheduler->showing);
     scheduler->doorbell->scheduler = NULL;
     scheduler->closing = 3;
     uv_close((uv_handle_t *)&scheduler->check, on_closed);

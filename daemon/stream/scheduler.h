@@ -13,6 +13,10 @@
  * Runs once per loop iteration that brought packets or results; owns
  * the one timerfd for reorder windows and idle flushes.
  *
+ * Watched streams (watch.h) are looked at when all of that is done: in each iteration one of them
+ * shows a bounded part of what it has, while the loop does not sleep. Their completed batches are
+ * kept so long, but for those that are needed again.
+ *
  * Loop thread; allocates, locks and logs only when streams come and go.
  */
 #ifndef CONVOLVD_STREAM_SCHEDULER_H

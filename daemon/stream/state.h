@@ -143,6 +143,8 @@ struct stream {
     void (*inspect)(void *context, const struct batch_item *item); /* NULL: nobody */
     void *inspect_context;
     const struct stream_watch *watch; /* NULL: nobody */
+    bool shows;                       /* it has noted something that it has not looked at */
+    const struct batch *completing;   /* whose results are handed on; NULL: none */
     bool has_raw, has_room; /* some port takes raw input; some port limits what it takes */
 
     /* input_ring.c; change.c replaces them while the stream runs */
@@ -177,6 +179,7 @@ struct stream {
 
     /* presence.c and blocks.c */
     uint64_t cleared_until; /* ring positions below have valid presence bits */
+    uint64_t vacant_until;  /* no source was given a place at or behind this position to write to */
     uint64_t fresh_until;   /* ring positions below were in a batch's fresh frames: the device has
                                them */
 

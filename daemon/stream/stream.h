@@ -95,7 +95,7 @@ uint64_t stream_room(const struct stream *stream);
  * passes this address to stream_put as the payload of a packet with that first_frame, which then
  * copies nothing. Valid until the next call for this stream.
  */
-uint8_t *stream_vacant(const struct stream *stream, uint64_t first_frame, uint64_t *frames);
+uint8_t *stream_vacant(struct stream *stream, uint64_t first_frame, uint64_t *frames);
 /* The source ended: ends the epoch; its tail follows. */
 void stream_end(struct stream *stream);
 /* The same, where the source has lost its last frames: it ends before packet->first_frame, and

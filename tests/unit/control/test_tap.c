@@ -38,12 +38,12 @@ static int make(void **state)
                                         .rate_hz = 8000,
                                         .channels = CHANNELS,
                                         .factor = factor,
-                                        .offset = offset,
-                                        .request = 9,
-                                        .minmax = true,
-                                        .list = {2, 0},
-                                        .list_count = 2};
+                                        .offset = offset};
+    const struct tap_viewer viewer = {
+        .writer = &writer, .request = 9, .minmax = true, .list = {2, 0, CHANNELS}, .list_count = 3};
     assert_int_equal(tap_open(&options, &tap), 0);
+    assert_int_equal(tap_add(tap, &viewer), 0);
+    assert_int_equal(tap_samples(tap), CHANNELS + 2);
     for (int n = 0; n < FRAMES; n++)
         for (int c = 0; c < CHANNELS; c++)
             samples[n][c] = (float)(random_unit(&random) - 0.5);
@@ -78,7 +78,7 @@ static struct tap_run run_of(uint64_t first, uint32_t frames)
 static void put(uint64_t first, uint32_t frames)
 {
     const struct tap_run run = run_of(first, frames);
-    tap_put(tap, &writer, &run, true);
+    tap_put(tap, &run, 0, frames);
 }
 
 /* Points a second stay between 500 and 1000 where the rate is that high. */
@@ -93,7 +93,7 @@ static void decimations(void **state)
         assert_int_equal(tap_frames_per_point(cases[i].rate_hz), cases[i].frames);
 }
 
-/* The same points and frames whatever the sizes of the runs. */
+/* The same points and frames whatever the sizes of the runs and of their parts. */
 static void any_sizes(void **state)
 {
     struct random_state random = {.state = 8};
@@ -103,10 +103,14 @@ static void any_sizes(void **state)
     for (uint64_t at = 0; at < FRAMES;) {
         uint32_t frames = 1 + random_below(&random, 700);
         frames = at + frames > FRAMES ? (uint32_t)(FRAMES - at) : frames;
-        put(at, frames);
+        const struct tap_run run = run_of(at, frames);
+        const uint32_t part = random_below(&random, frames);
+        if (part > 0)
+            tap_put(tap, &run, 0, part);
+        tap_put(tap, &run, part, frames);
         at += frames;
         if (random_below(&random, 3) == 0)
-            tap_flush(tap, &writer);
+            tap_flush(tap);
         while (watch_reader_next(&reader, &record)) {
             const struct watch_head *head = &record.head;
             assert_string_equal(head->stream, "vessel");
@@ -155,8 +159,8 @@ static void invalid_frames(void **state)
     run.ranges[0] = (struct tap_range){20, 30, 8, true};
     run.ranges[1] = (struct tap_range){40, 41, 2, false};
     run.range_count = 2;
-    tap_put(tap, &writer, &run, true);
-    tap_flush(tap, &writer);
+    tap_put(tap, &run, 0, run.frames);
+    tap_flush(tap);
     assert_true(watch_reader_next(&reader, &record));
     assert_int_equal(record.head.kind, WATCH_FRAMES);
     assert_int_equal(record.head.range_count, 2);
@@ -187,7 +191,7 @@ static void holes(void **state)
     (void)state;
     put(0, 40); /* two points and a half */
     put(100, 60);
-    tap_flush(tap, &writer);
+    tap_flush(tap);
     uint64_t points = 0;
     while (watch_reader_next(&reader, &record)) {
         if (record.head.kind != WATCH_MINMAX)
@@ -197,11 +201,11 @@ static void holes(void **state)
         points += record.head.points;
     }
     assert_int_equal(points, 6);
-    tap_skip(tap, &writer);
+    tap_skip(tap);
     run = run_of(160, 16);
     run.epoch = 5;
-    tap_put(tap, &writer, &run, true);
-    tap_flush(tap, &writer);
+    tap_put(tap, &run, 0, run.frames);
+    tap_flush(tap);
     assert_true(watch_reader_next(&reader, &record));
     assert_int_equal(record.head.epoch, 5);
     assert_int_equal(record.head.flags & WATCH_SKIPPED, WATCH_SKIPPED);
@@ -217,19 +221,17 @@ static void many_channels(void **state)
     for (int n = 0; n < 4; n++)
         for (int c = 0; c < MANY; c++)
             row[n][c] = (float)(1000 * n + c), one[c] = 1;
-    const struct tap_options options = {.stream = "v",
-                                        .rate_hz = 100,
-                                        .channels = MANY,
-                                        .factor = one,
-                                        .offset = zero,
-                                        .minmax = true};
+    const struct tap_options options = {
+        .stream = "v", .rate_hz = 100, .channels = MANY, .factor = one, .offset = zero};
+    const struct tap_viewer viewer = {.writer = &writer, .minmax = true};
     struct tap *wide;
     assert_int_equal(tap_open(&options, &wide), 0);
+    assert_int_equal(tap_add(wide, &viewer), 0);
     const struct tap_run run = {
         .samples = {{SAMPLE_FLOAT, 4, 32, false, false}, (const uint8_t *)row, sizeof row[0], MANY},
         .frames = 4};
-    tap_put(wide, &writer, &run, true);
-    tap_flush(wide, &writer);
+    tap_put(wide, &run, 0, 4);
+    tap_flush(wide);
     uint32_t seen = 0;
     while (watch_reader_next(&reader, &record)) {
         for (uint32_t p = 0; p < record.head.points; p++)
@@ -241,6 +243,39 @@ static void many_channels(void **state)
     tap_close(wide);
 }
 
+/* Each viewer gets what it asked for, under the number of its request; samples are read once for
+ * the minima and maxima of both, and frames only as far as the bytes go. */
+static void two_viewers(void **state)
+{
+    struct watch_writer other;
+    struct watch_reader reads;
+    uint8_t *room = aligned_alloc(4096, watch_ring_bytes(SLOTS));
+    const struct tap_run run = run_of(0, 64);
+    double bytes = 64 * 2 * sizeof(float) + 8;
+    uint32_t kinds[2][WATCH_KINDS] = {0};
+    (void)state;
+    memset(room, 0, watch_ring_bytes(SLOTS));
+    watch_writer_open(&other, room, SLOTS);
+    assert_true(watch_reader_open(&reads, room, watch_ring_bytes(SLOTS)));
+    const struct tap_viewer viewer = {
+        .writer = &other, .request = 5, .minmax = true, .list = {1}, .list_count = 1};
+    assert_int_equal(tap_add(tap, &viewer), 0);
+    assert_int_equal(tap_samples(tap), CHANNELS + 3);
+    tap_allow(tap, 64, &bytes);
+    assert_true(bytes == 8);
+    tap_put(tap, &run, 0, 64);
+    tap_flush(tap);
+    for (int i = 0; i < 2; i++) {
+        while (watch_reader_next(i == 0 ? &reader : &reads, &record)) {
+            assert_int_equal(record.head.request, i == 0 ? 9 : 5);
+            kinds[i][record.head.kind] += record.head.points;
+        }
+        assert_int_equal(kinds[i][WATCH_MINMAX], 4);
+        assert_int_equal(kinds[i][WATCH_FRAMES], i == 0 ? 64 : 0);
+    }
+    free(room);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +284,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(invalid_frames, make, drop),
         cmocka_unit_test_setup_teardown(holes, make, drop),
         cmocka_unit_test_setup_teardown(many_channels, make, drop),
+        cmocka_unit_test_setup_teardown(two_viewers, make, drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
