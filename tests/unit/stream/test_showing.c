@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convolve/lost.h"
+#include "stream/move.h"
 #include "stream/watch.h"
 #include "tests/support/house.h"
 
@@ -37,7 +39,8 @@ static struct world {
     uint32_t first, next;
     uint32_t keeps; /* notes that it does not look at yet */
     uint32_t seen, gone, forgotten;
-    uint64_t newest; /* ring position */
+    uint32_t forgotten_then; /* when the device was left behind */
+    uint64_t newest;         /* ring position */
 } * world;
 
 static struct note *add_note(const void *at, uint32_t floats)
@@ -151,6 +154,8 @@ static int drop(void **state)
     (void)state;
     stream_watch(feed->stream, NULL);
     stream_end(feed->stream);
+    if (stream_halted(feed->stream))
+        stream_give_up(feed->stream);
     scheduler_kick(world->house.scheduler);
     while (!stream_drained(feed->stream))
         uv_run(&world->house.loop, UV_RUN_ONCE);
@@ -243,12 +248,41 @@ static void a_source_writes(void **state)
     assert_false(stream_watch_holds(stream, NULL, oldest + 64));
 }
 
+static void on_lost(void *context)
+{
+    (void)context;
+    world->forgotten_then = world->forgotten;
+    world->keeps = 0;
+    engine_abandon(world->house.engine);
+    stream_halt(world->feed.stream);
+}
+
+/* Before a lost device is left behind, viewers have forgotten its results. */
+static void a_lost_device(void **state)
+{
+    (void)state;
+    world->keeps = NOTES_MAX;
+    scheduler_on_lost(world->house.scheduler, on_lost, NULL);
+    for (int n = 0; n < 3; n++) {
+        put_block();
+        while (world->feed.delivered < world->feed.frames)
+            uv_run(&world->house.loop, UV_RUN_NOWAIT);
+    }
+    assert_int_equal(world->forgotten, 0);
+    engine_declare_lost(world->house.engine, ENGINE_LOSS_STALLED, "a test says so");
+    scheduler_kick(world->house.scheduler);
+    run_until_shown();
+    assert_int_equal(world->forgotten_then, 3);
+    assert_int_equal(world->seen, 3); /* the ring is still there */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(nothing_changes_under_a_viewer, make, drop),
         cmocka_unit_test_setup_teardown(a_slow_viewer, make, drop),
         cmocka_unit_test_setup_teardown(a_source_writes, make, drop),
+        cmocka_unit_test_setup_teardown(a_lost_device, make, drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
