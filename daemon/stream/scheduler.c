@@ -363,7 +363,7 @@ static void on_idle(uv_idle_t *idle)
 /* The loop sleeps unless there is something to do, or soon will be. */
 static void arm_idle(struct scheduler *scheduler)
 {
-    if (scheduler->dirty || scheduler->poll_until_ns != 0 || scheduler->showing.more)
+    if (scheduler->dirty || scheduler->poll_until_ns != 0 || showing_is_due(&scheduler->showing))
         uv_idle_start(&scheduler->idle, on_idle);
     else
         uv_idle_stop(&scheduler->idle);
@@ -420,7 +420,7 @@ static void on_check(uv_check_t *check)
         run(scheduler);
     else if (scheduler->poll_until_ns != 0 && clock_monotonic_ns() > scheduler->poll_until_ns)
         scheduler->poll_until_ns = 0;
-    if (scheduler->showing.more)
+    if (showing_is_due(&scheduler->showing))
         showing_turn(&scheduler->showing, scheduler->streams, scheduler->count);
     arm_idle(scheduler);
 }

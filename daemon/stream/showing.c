@@ -40,6 +40,13 @@ static bool is_kept(const struct showing *showing, struct stream *const *streams
     return kept;
 }
 
+bool showing_is_due(const struct showing *showing)
+{
+    return showing->more &&
+           (engine_device(showing->engine)->gpu || engine_in_flight(showing->engine) == 0 ||
+            showing->held_count > HELD_IDLY);
+}
+
 /* The next stream that has something to show; NULL: none. */
 static struct stream *choose(struct showing *showing, struct stream *const *streams, int count)
 {

@@ -76,11 +76,31 @@ static void on_result(void *context, const struct result *result, const struct b
     add_note(result->samples, result->frames * CHANNELS)->batch = batch;
 }
 
+static bool lies_in(const struct note *note, const struct batch *batch)
+{
+    return !note->input && note->floats > 0 && (batch == NULL || note->batch == batch);
+}
+
+static bool is_on_gpu(void)
+{
+    return engine_device(world->house.engine)->gpu;
+}
+
+/* Every batch holds one result. */
+static uint32_t kept_batches(void)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = world->first; i < world->next; i++)
+        kept += lies_in(&world->notes[i % NOTES_MAX], NULL);
+    return kept;
+}
+
 static bool on_show(void *context)
 {
     (void)context;
     assert_true(world->turn != world->shown_in);
     world->shown_in = world->turn;
+    assert_true(is_on_gpu() || engine_in_flight(world->house.engine) == 0 || kept_batches() > 1);
     if (world->next - world->first <= world->keeps)
         return world->next != world->first;
     const struct note *note = &world->notes[world->first++ % NOTES_MAX];
@@ -93,11 +113,6 @@ static bool on_show(void *context)
     assert_memory_equal(note->at, note->copy, note->floats * sizeof(float));
     world->seen++;
     return world->next != world->first;
-}
-
-static bool lies_in(const struct note *note, const struct batch *batch)
-{
-    return !note->input && note->floats > 0 && (batch == NULL || note->batch == batch);
 }
 
 static bool on_keeps(void *context, const struct batch *batch)
