@@ -11,7 +11,7 @@ enum {
 /* What a sample takes: before anything was measured, and at most. */
 static const double sample_ns_most = 16;
 /* What a turn of the loop takes beside what it shows. */
-static const int64_t turn_ns = 2000;
+static const int64_t turn_ns = 5000;
 
 static struct noted_run *at(struct backlog *backlog, uint32_t i)
 {
