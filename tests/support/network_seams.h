@@ -3,8 +3,7 @@
 #define CONVOLVD_TESTS_SUPPORT_NETWORK_SEAMS_H
 
 struct network_seams {
-    void (*before_name)(
-        void); /* once, before the name of an interface is looked up; NULL: nothing */
+    void (*interface_found)(void); /* once, when a source knows its interface; NULL: nothing */
 };
 extern struct network_seams network_seams;
 

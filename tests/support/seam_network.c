@@ -1,18 +1,19 @@
 /* See network_seams.h. */
-#include <net/if.h>
 #include <stddef.h>
 
+#include "io/net/socket.h"
 #include "tests/support/network_seams.h"
 
 struct network_seams network_seams;
 
-char *__real_if_indextoname(unsigned index, char *name);
-char *__wrap_if_indextoname(unsigned index, char *name);
-char *__wrap_if_indextoname(unsigned index, char *name)
+unsigned __real_socket_interface(const struct socket_receive_options *options, bool *group);
+unsigned __wrap_socket_interface(const struct socket_receive_options *options, bool *group);
+unsigned __wrap_socket_interface(const struct socket_receive_options *options, bool *group)
 {
-    void (*happens)(void) = network_seams.before_name;
-    network_seams.before_name = NULL;
+    void (*happens)(void) = network_seams.interface_found;
+    const unsigned index = __real_socket_interface(options, group);
+    network_seams.interface_found = NULL;
     if (happens != NULL)
         happens();
-    return __real_if_indextoname(index, name);
+    return index;
 }

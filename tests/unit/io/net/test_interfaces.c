@@ -303,9 +303,9 @@ static void an_interface_goes_while_its_group_is_joined(void **state)
     struct fixture f;
     struct problem problem;
     make_interface("mc0", 1);
-    network_seams.before_name = remove_interface;
+    network_seams.interface_found = remove_interface;
     assert_int_equal(open_source(&f, "239.77.1.1:47001", "mc0", &problem), 0);
-    assert_null(network_seams.before_name);
+    assert_null(network_seams.interface_found);
     await_state(&f, ATTACHMENT_GONE);
     make_interface("mc0", 1);
     await_state(&f, ATTACHMENT_UP);
