@@ -97,6 +97,10 @@ const struct metric metrics[] = {
     {"partition_acknowledged_records_total", COUNTER, PARTITION, "acknowledged", NUMBER, NULL, 0, "Of these, records that the log has taken."},
     {"partition_refused_records_total", COUNTER, PARTITION, "refused", NUMBER, NULL, 0, "Of these, records that the log refused: it ended otherwise."},
     {"partition_repeated_frames_total", COUNTER, PARTITION, "repeated_frames", NUMBER, NULL, 0, "Frames that were not appended: of no term, or in the log already."},
+    {"partition_events_total", COUNTER, PARTITION, "events", NUMBER, NULL, 0, "Events of analyses that this worker has appended; absent without analyses."},
+    {"partition_checkpoints_total", COUNTER, PARTITION, "checkpoints", NUMBER, NULL, 0, "Times that it has appended what the analyses hold; absent without analyses."},
+    {"partition_replayed_events_total", COUNTER, PARTITION, "replayed_events", NUMBER, NULL, 0, "Events that the log had already, computed again when its terms began; absent without analyses."},
+    {"partition_differing_events_total", COUNTER, PARTITION, "differing_events", NUMBER, NULL, 0, "Times that these were not the log's: another version of the daemon computed it; absent without analyses."},
 
     {"channel_rms", GAUGE, CHANNEL, "rms_1s", NUMBER, NULL, 0, "Root mean square of the input over the last second, in the label's unit."},
     {"channel_peak", GAUGE, CHANNEL, "peak_1s", NUMBER, NULL, 0, "Peak of the input over the last second."},

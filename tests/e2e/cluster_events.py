@@ -125,6 +125,15 @@ class Events(cluster_world.Cluster):
                 chains[name] = chain
         return lines
 
+    def hold_counts(self, owner, log):
+        """What the newest term's owner says that it has appended."""
+        term = [part for record in log if record.term == log[-1].term for part in parts(record.analysis)]
+        status = self.daemons[owner].stream("rig")["sinks"][0]["partition"]
+        self.assertEqual(status["events"], sum(count for form, _, _, count, *_ in term if form == EVENTS))
+        # One more may have come since the log was read.
+        self.assertGreaterEqual(status["checkpoints"], sum(form == STATE and number == 0 for form, _, number, *_ in term))
+        self.assertEqual(status["differing_events"], 0)
+
     def hold_events(self, log):
         """Lost, doubled and wrong events of a whole LOG: none, against a worker that computes it anew from the same RAW.
         Returns how many there are."""

@@ -41,6 +41,13 @@ enum nats_events_phase {
     EVENTS_LIVE,
 };
 
+struct nats_events_figures {
+    uint64_t events;      /* appended */
+    uint64_t checkpoints; /* appended whole */
+    uint64_t replayed;  /* events that the log had already, computed again at the begin of a term */
+    uint64_t differing; /* times that these were not the log's: another version computed it */
+};
+
 /* Of one analysis. */
 struct nats_events_of {
     uint64_t number; /* of the event taken last; 0: none was */
@@ -94,9 +101,7 @@ struct nats_events {
         uint64_t *lines;                      /* [count] */
     } gathered, pending[NATS_EVENTS_PENDING]; /* oldest at `acknowledged` */
     uint64_t appended, acknowledged;
-    struct nats_events_figures {
-        uint64_t events, checkpoints, replayed, differing;
-    } figures;
+    struct nats_events_figures figures;
 };
 
 /* WORKER. Nothing happens where options->events has no analyses. 0 or an error. */

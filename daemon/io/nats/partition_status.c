@@ -43,6 +43,11 @@ static void print_status(const void *status, double rate_hz, FILE *out)
     if (strcmp(s->kind, "log") == 0)
         fprintf(out, "; %s, place %u of %u, load %.0f %% of %.0f %%", standing_word(a),
                 a->standing.rank + 1, a->standing.others + 1, a->load * 100, a->capacity * 100);
+    if (s->has_events)
+        fprintf(out,
+                "; %" PRIu64 " events and %" PRIu64 " checkpoints of analyses, %" PRIu64
+                " events computed again, %" PRIu64 " times NOT the log's",
+                s->events.events, s->events.checkpoints, s->events.replayed, s->events.differing);
     if (a->lag_known)
         fprintf(out, "; lag %.3f s", (double)a->lag_ns * 1e-9);
     if (a->standstill_ns > 0)
@@ -57,6 +62,12 @@ static json_t *text_or_null(const char *text)
     return text[0] != '\0' ? json_string(text) : json_null();
 }
 
+/* A count of events; null: the log has none. */
+static json_t *events_or_null(const struct partition_status *s, uint64_t count)
+{
+    return s->has_events ? json_integer((json_int_t)count) : json_null();
+}
+
 static json_t *status_json(const void *status)
 {
     const struct partition_status *s = status;
@@ -64,7 +75,7 @@ static json_t *status_json(const void *status)
     const bool results = strcmp(s->kind, "log") == 0;
     return json_pack(
         "{s:s, s:s, s:s, s:o, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, "
-        "s:o, s:o, s:o}",
+        "s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
         "name", s->partition, "log", s->kind, "state", state_word(a->state), "owner",
         text_or_null(a->owner), "term", (json_int_t)a->term, "connected", a->link.connected,
         "connections", (json_int_t)a->link.connections, "takes", (json_int_t)a->takes, "appended",
@@ -77,7 +88,11 @@ static json_t *status_json(const void *status)
         results ? json_integer(a->standing.rank + 1) : json_null(), "workers",
         results ? json_integer(a->standing.others + 1) : json_null(), "load",
         results ? json_real(a->load) : json_null(), "capacity",
-        results ? json_real(a->capacity) : json_null());
+        results ? json_real(a->capacity) : json_null(), "events",
+        events_or_null(s, s->events.events), "checkpoints",
+        events_or_null(s, s->events.checkpoints), "replayed_events",
+        events_or_null(s, s->events.replayed), "differing_events",
+        events_or_null(s, s->events.differing));
 }
 
 /* Terms that end are in the log already. */

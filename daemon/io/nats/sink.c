@@ -523,6 +523,8 @@ static void nats_status(const struct sink *s, void *status)
     snprintf(shown->partition, sizeof shown->partition, "%s", own->partition);
     shown->kind = s->options.raw ? "raw" : "log";
     shown->repeated = s->repeated;
+    shown->has_events = nats_events_has(&s->events);
+    shown->events = s->events.figures;
     if (s->appender != NULL) /* else what was read the last time stays */
         nats_appender_figures(s->appender, &shown->appender);
 }

@@ -105,6 +105,12 @@ static void each_form(void **state)
          "convolvd_partition_capacity_ratio{stream=\"s\",sink=\"log\",partition=\"rig\",log="
          "\"log\"} "
          "0.8"},
+        {"{\"streams\": [{\"name\": \"s\", \"sinks\": [{\"name\": \"log\", \"partition\": "
+         "{\"name\": "
+         "\"rig\", \"log\": \"log\", \"replayed_events\": 9}}]}]}",
+         "convolvd_partition_replayed_events_total{stream=\"s\",sink=\"log\",partition=\"rig\",log="
+         "\"log\"} "
+         "9"},
         {"{\"streams\": [{\"name\": \"s\", \"channels\": [{\"unit\": \"mV\", \"rms_1s\": 0.25}]}]}",
          "convolvd_channel_rms{stream=\"s\",channel=\"1\",unit=\"mV\"} 0.25"},
         {"{\"streams\": [{\"name\": \"s\", \"analyses\": [{\"name\": \"bursts\", \"dead\": 7}]}]}",
