@@ -194,6 +194,12 @@ class Events(cluster_world.Cluster):
 
     def hand_over(self):
         name = self.owner()
+        self.assertEqual(self.ctl(name, "cluster", "hand-over", "rig").returncode, 0)
+        cluster_world.wait_value(lambda: self.owner() != name, "the next owner")
+        self.wait_frames(0, more=RATE // 2)
+
+    def stop_in_order(self):
+        name = self.owner()
         self.daemons.pop(name).stop()
         self.wait_frames(0, more=RATE // 2)
         self.start(name, self.worker())

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import struct
+import subprocess
 import sys
 import time
 import unittest
@@ -127,6 +128,11 @@ class Cluster(unittest.TestCase):
                                                           name=name, folder=self.folder.name, format=sample_format, port=port),
                                       before=before)
         return self.daemons[name]
+
+    def ctl(self, name, *words):
+        """convolvctl at the daemon of this name."""
+        return subprocess.run([os.path.join(c.BUILD, "convolvctl"), "--socket", os.path.join(self.folder.name, name, "control.sock"),
+                               *map(str, words)], capture_output=True, text=True, timeout=30, check=False)
 
     def client(self):
         """Of the first server that runs."""

@@ -69,11 +69,6 @@ class Partitions(cluster_world.Cluster):
                                capture_output=True, text=True, timeout=30, check=True).stdout
         self.assertRegex(table, r"owns log rig, term 2 of \S+; connected; taken 1 times, \d+ records appended.*; lag \d+\.\d+ s;")
 
-    def ctl(self, name, *words):
-        """convolvctl at the daemon of this name."""
-        return subprocess.run([os.path.join(c.BUILD, "convolvctl"), "--socket", os.path.join(self.folder.name, name, "control.sock"),
-                               *words], capture_output=True, text=True, timeout=30, check=False)
-
     def test_a_partition_handed_over(self):
         """The owner gives it up by command, and the other worker takes it; who does not own refuses."""
         self.begin()

@@ -22,10 +22,6 @@ class Candidates(cluster_world.Cluster):
     def partition(self, name):
         return api_schema.check("sink", self.daemons[name].stream("rig")["sinks"][0])["partition"]
 
-    def ctl(self, name, *words):
-        return subprocess.run([os.path.join(c.BUILD, "convolvctl"), "--socket", os.path.join(self.folder.name, name, "control.sock"),
-                               *words], capture_output=True, text=True, timeout=30, check=False)
-
     def workers(self):
         """As convolvctl lists them: name → what they tell."""
         said = subprocess.run([os.path.join(c.BUILD, "convolvctl"), "--json", "cluster", "--config", self.daemons["a"].path],

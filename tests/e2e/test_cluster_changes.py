@@ -7,8 +7,6 @@ input, and a worker that nobody disturbs: given the same commands at the same fr
 """
 import concurrent.futures
 import json
-import os
-import subprocess
 import unittest
 
 import numpy as np
@@ -60,12 +58,6 @@ class World(cluster_world.Cluster):
     def restart(self, name):
         self.start(name, WORKER + FILTERS)
 
-    def ctl(self, name, *words):
-        """convolvctl at the daemon of this name."""
-        return subprocess.run([os.path.join(c.BUILD, "convolvctl"), "--json", "--socket",
-                               os.path.join(self.folder.name, name, "control.sock"), *map(str, words)],
-                              capture_output=True, text=True, timeout=30, check=False)
-
     def change(self, *words, ahead=RATE):
         """The same command for both partitions, at one frame ahead, which it returns."""
         owner = self.owner()
@@ -76,7 +68,7 @@ class World(cluster_world.Cluster):
         # An owner that still works off what a standstill left takes seconds of frames in a moment.
         frame = wait_value(caught_up, "an owner that has caught up").next + ahead
         with concurrent.futures.ThreadPoolExecutor() as pool:  # neither waits for the other's plan
-            results = list(pool.map(lambda name: self.ctl(name, *words, "--frame", frame), (owner, "calm")))
+            results = list(pool.map(lambda name: self.ctl(name, "--json", *words, "--frame", frame), (owner, "calm")))
         for result in results:
             self.assertEqual(result.returncode, 0, result.stderr + result.stdout)
             self.assertEqual(json.loads(result.stdout)["frame"], frame)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # parallel: yes
 # threads: yes
-# long: also owners killed, frozen and stopped at random, logs that go back, multicast, input near full scale
+# long: also owners killed, frozen, stopped and told to hand over at random, logs that go back, multicast, input near full scale
 # timeout: 300
 # takes: 4 s CPU in 10 s
 # takes-long: 41 s CPU in 73 s
@@ -52,10 +52,10 @@ class EventsOfAPartition(cluster_events.Events):
         self.see(log, 100)
 
     @unittest.skipUnless(LONG, "long")
-    def test_owners_killed_frozen_and_stopped(self):
+    def test_owners_killed_frozen_stopped_and_handing_over(self):
         rng = random.Random(SEED)
         self.begin(text=self.worker())
-        faults = 3 * [self.kill, self.freeze, self.hand_over]
+        faults = 3 * [self.kill, self.freeze, self.stop_in_order, self.hand_over]
         rng.shuffle(faults)
         for fault in faults:
             with self.subTest(seed=SEED, fault=fault.__name__):

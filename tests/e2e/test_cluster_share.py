@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# timeout: 400
 # long: yes, four daemons for a minute
 # parallel: yes
 # takes: 75 s CPU in 71 s

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # parallel: yes
 # takes: 29 s CPU in 52 s
-# timeout: 300
+# timeout: 600
 # sanitizers: no, a convolver with a sanitizer in it is too slow for half a period
 """`mode = direct` against a JACK server: the callback convolves what it captures, adds exactly no frame
 and equals the definition sample by sample; what is too slow for half a period is refused with the

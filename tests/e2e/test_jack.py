@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# timeout: 240
+# timeout: 600
 # parallel: yes
 # takes: 16 s CPU in 104 s
 """Sound cards, against a real JACK server and a real JACK client: what the client plays is

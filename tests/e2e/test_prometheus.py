@@ -11,7 +11,6 @@ import math
 import os
 import re
 import subprocess
-import time
 import unittest
 import urllib.error
 import urllib.parse

@@ -2,7 +2,6 @@
 # parallel: yes
 """Who a stream listens to, with real sockets: two senders on one host, a restarted one, a pinned one. One
 daemon has a stream for each case."""
-import os
 import socket
 import struct
 import time

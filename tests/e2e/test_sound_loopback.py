@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# timeout: 240
+# timeout: 600
 # parallel: yes
 # takes: 3 s CPU in 42 s
 """`convolvd --measure-loopback` against a JACK server whose ports lead back over a client with a known
