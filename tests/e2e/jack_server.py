@@ -4,6 +4,7 @@ daemon's ports, what the daemon plays it captures, in the same cycles.
 The server runs `-d dummy` without real time, in JACK's synchronous mode: a cycle waits for its
 clients, so a busy machine delays samples but loses none.
 """
+import ctypes
 import fcntl
 import functools
 import json
@@ -24,11 +25,27 @@ try:
 except OSError:
     pass
 
+CLONE_NEWNS, CLONE_NEWIPC = 0x00020000, 0x08000000
+MS_REC, MS_PRIVATE = 0x4000, 0x40000
+
+
+def take_registry():
+    """A /dev/shm of this test's own, where the kernel grants one. JACK lists servers there by name and process, those
+    too that were killed; a process that has got the number of a dead one since makes its name unusable, and in another
+    system on the same /dev/shm (.ci/minimal-root) any may have it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS | CLONE_NEWIPC) == 0:
+        libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None)
+        libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, b"mode=1777")
+
+
+take_registry()
+
 CLIENT = os.path.join(c.BUILD, "tests", "jack_client")
 
 
 def take_name():
-    """A server's name that no other test has now. JACK counts eight servers at most, those too that were
+    """A server's name that no other test on the same /dev/shm has now. JACK counts eight servers at most, those too that were
     killed, but takes a dead one's place for a new one of its name: so there are few names."""
     while True:
         for number in range(6):
