@@ -43,6 +43,10 @@ filter = f
 type = nats
 stream = b
 partition = rig
+[analysis logged]
+type = intervals
+stream = b
+interval = 100 ms
 [device]
 device = cpu
 self check = 0.5 s
