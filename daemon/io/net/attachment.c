@@ -15,14 +15,21 @@
 
 enum { CHECK_MS = 500, LOG_INTERVAL_S = 10, WAITING_INTERVAL_S = 60 };
 
+enum job_kind {
+    JOB_OPEN,  /* the socket, which could not be opened before */
+    JOB_JOIN,  /* the group, on the interface that is there now */
+    JOB_LEAVE, /* the group */
+    JOB_RENEW, /* nothing: the interface is the same, what is known of it is not */
+};
+
 /* What a worker does, and what came of it. */
 struct job {
     uv_work_t work;
+    enum job_kind kind;
     bool busy;
     int fd; /* in: a duplicate of the socket, or -1: open one. Out: the socket opened, or -1 */
     unsigned index; /* in: of the interface joined before; out: of the one that is there, 0: none */
-    bool group, leaves;
-    bool renews; /* the interface is the same, what is known of it is not */
+    bool group;
     uint64_t granted_bytes;
     int error;
     struct problem problem;
@@ -146,17 +153,22 @@ static void leave(struct attachment *a, struct job *job)
 static void work(uv_work_t *request)
 {
     struct attachment *a = request->data;
-    if (a->job.leaves) {
-        leave(a, &a->job);
+    struct job *job = &a->job;
+    switch (job->kind) {
+    case JOB_OPEN:
+        open_late(a, job);
+        break;
+    case JOB_JOIN:
+        join_again(a, job);
+        break;
+    case JOB_LEAVE:
+        leave(a, job);
         return;
+    case JOB_RENEW:
+        job->error = 0;
+        break;
     }
-    if (a->job.renews)
-        a->job.error = 0;
-    else if (a->job.fd < 0)
-        open_late(a, &a->job);
-    else
-        join_again(a, &a->job);
-    if (a->job.error == 0 && a->options.prepare != NULL)
+    if (job->error == 0 && a->options.prepare != NULL)
         a->options.prepare(a->options.context);
 }
 
@@ -214,7 +226,6 @@ static void on_worked(uv_work_t *request, int status)
 {
     struct attachment *a = request->data;
     (void)status; /* nobody cancels it */
-    bool opening = a->fd < 0;
     a->job.busy = false;
     if (a->stopped) {
         if (a->job.error == 0 && a->job.fd >= 0)
@@ -223,19 +234,26 @@ static void on_worked(uv_work_t *request, int status)
             finish_close(a);
         return;
     }
-    if (a->job.leaves) {
+    switch (a->job.kind) {
+    case JOB_OPEN:
+        finish_open(a);
+        break;
+    case JOB_JOIN:
+        finish_join(a);
+        break;
+    case JOB_LEAVE:
         if (a->job.error == 0)
             enter(a, ATTACHMENT_AWAY);
-    } else if (a->job.renews) {
+        break;
+    case JOB_RENEW:
         a->options.attached(a->options.context, -1, 0);
-    } else if (opening)
-        finish_open(a);
-    else
-        finish_join(a);
+        break;
+    }
 }
 
-static void hand_to_worker(struct attachment *a)
+static void hand_to_worker(struct attachment *a, enum job_kind kind)
 {
+    a->job.kind = kind;
     a->job.busy = true;
     a->job.work.data = a;
     uv_queue_work(a->loop, &a->job.work, work, on_worked);
@@ -247,9 +265,7 @@ static void queue(struct attachment *a)
     if (a->fd >= 0 && (a->job.fd = fcntl(a->fd, F_DUPFD_CLOEXEC, 3)) < 0)
         return; /* no descriptor left: the next check tries again */
     a->job.index = a->index;
-    a->job.leaves = a->fd >= 0 && a->away;
-    a->job.renews = false;
-    hand_to_worker(a);
+    hand_to_worker(a, a->fd < 0 ? JOB_OPEN : a->away ? JOB_LEAVE : JOB_JOIN);
 }
 
 static void renew_if_stale(struct attachment *a)
@@ -257,9 +273,7 @@ static void renew_if_stale(struct attachment *a)
     if (a->options.stale == NULL || !a->options.stale(a->options.context))
         return;
     a->job.fd = -1;
-    a->job.leaves = false;
-    a->job.renews = true;
-    hand_to_worker(a);
+    hand_to_worker(a, JOB_RENEW);
 }
 
 /* ---- the check --------------------------------------------------------------------------- */
