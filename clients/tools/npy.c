@@ -107,6 +107,17 @@ int npy_write(struct npy *npy, uint64_t first, uint64_t frames, const double *va
                        offset_of(npy, first), problem);
 }
 
+int npy_shorten(struct npy *npy, uint64_t frames, struct problem *problem)
+{
+    if (npy == NULL || npy->frames <= frames)
+        return 0;
+    if (ftruncate(npy->descriptor, (off_t)offset_of(npy, frames)) != 0)
+        return problem_set(problem, ERROR_SYSTEM, "%s: cannot be shortened: %s", npy->path,
+                           strerror(errno));
+    npy->frames = frames;
+    return 0;
+}
+
 int npy_close(struct npy *npy, struct problem *problem)
 {
     if (npy == NULL)

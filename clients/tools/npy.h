@@ -20,6 +20,8 @@ int npy_create(const char *path, uint32_t channels, struct npy **out, struct pro
  */
 int npy_write(struct npy *npy, uint64_t first, uint64_t frames, const double *values,
               struct problem *problem);
+/* Takes frames from the end, so that at most so many are left. NULL is fine. */
+int npy_shorten(struct npy *npy, uint64_t frames, struct problem *problem);
 /* Completes the header. NULL is fine. */
 int npy_close(struct npy *npy, struct problem *problem);
 

@@ -325,7 +325,10 @@ int rig_finish(struct rig *rig, struct problem *problem)
     rig_release(rig);
     struct npy *npy = rig->npy;
     rig->npy = NULL;
-    return npy_close(npy, problem);
+    struct problem later;
+    const int status = npy_shorten(npy, rig->frame, problem); /* a rig that was ended early */
+    const int closed = npy_close(npy, status == 0 ? problem : &later);
+    return status != 0 ? status : closed;
 }
 
 /* ---- ledger ------------------------------------------------------------------------------ */

@@ -5,6 +5,7 @@
 """convolv-rig and convolv-tap against each other, without a daemon: what the rig says it sent is
 what arrives, faults are exactly those of the ledger, the tap's verdicts and exit statuses, and
 what both print. Then libconvolv as a user has it: header, archive and pkg-config file alone."""
+import json
 import os
 import pty
 import shutil
@@ -113,6 +114,25 @@ class Tools(unittest.TestCase):
             c.rig(self.folder, self.port, "--file", self.path("x.wav"), "--repeat", 3)
             tap.finish()
             self.assertTrue(np.array_equal(tap.frames(), np.tile(codes / 32768, (3, 1))))
+
+    def test_ended_early(self):
+        """--write holds what was sent, not what had been acquired beyond it."""
+        with c.Tap(self.folder, self.port, "--format", "f32be", channels=1) as tap:
+            rig = c.Process("convolv-rig", ["--to", f"127.0.0.1:{self.port}", "--format", "f32be", "--rate", "20 kHz", "--signal",
+                                            "noise", "--seconds", 600, "--ledger", self.path("sent.json"), "--write",
+                                            self.path("x.npy")])
+            self.addCleanup(rig.kill)
+            c.wait_for(lambda: os.path.exists(self.path("x.npy")), "the first samples")
+            time.sleep(0.3)
+            rig.signal(signal.SIGTERM)
+            self.assertEqual(rig.wait(), 0)
+            tap.finish(number=signal.SIGTERM)
+            with open(self.path("sent.json"), encoding="utf-8") as file:
+                sent = json.load(file)
+            self.assertTrue(sent["interrupted"])
+            x = np.load(self.path("x.npy"))
+            self.assertEqual(len(x), sent["rigs"][0]["frames"])
+            self.assertTrue(np.array_equal(tap.frames(), x))
 
     def test_several_rigs(self):
         other = c.free_port()
