@@ -1,23 +1,22 @@
 """Gateways that receive one rig by multicast: real nats-server, real multicast on the loopback interface. A gateway beside
 them, that nothing happens to, appends a RAW `alone` of the same packets: RAW is held against that and against what the rig
 has sent, byte by byte, and LOG against RAW."""
-import numpy as np
-
 import cluster_world
 import convolvd as c
-from cluster_world import CHANNELS, GATEWAY_RTP, RATE, WORKER
+import multicast_rig
+from cluster_world import GATEWAY_RTP, RATE, WORKER
+from multicast_rig import FIRST, SENDER
 
 GROUP = "239.77.9.2"
-FIRST = 2 ** 32 - 3 * RATE  # time stamp: wraps after 3 s
-SENDER = 32  # of a record's flags
 LISTENER = GATEWAY_RTP.replace("127.0.0.1:{port}", f"{GROUP}:{{port}}\ninterface = lo").replace("format = f32", "format = f32be") \
     .replace("identity = gateway", "identity = {name}")
 
 
-class Gateways(cluster_world.Cluster):
+class Gateways(multicast_rig.MulticastRig, cluster_world.Cluster):
     """`g` appends RAW, and `h` waits."""
+    GROUP = GROUP
 
-    def begin(self, seconds=9, workers="a", keys=""):
+    def begin(self, workers="a", keys=""):
         """`keys`: of the stream."""
         self.keys = keys
         self.server()
@@ -30,17 +29,11 @@ class Gateways(cluster_world.Cluster):
         self.daemons["h"].wait_said("g appends the raw of partition rig: this gateway waits")
         for name in workers:
             self.start(name, WORKER, "f32be")
-        self.send(seconds)
+        self.send()
         self.wait_frames(RATE // 2)
 
     def listen(self, name):
         self.start(name, LISTENER.replace("block =", f"{self.keys}block ="), port=self.port)
-
-    def send(self, seconds, timestamp=FIRST, ssrc=7, name="x", interface="lo"):
-        self.rig = c.Process("convolv-rig", ["--to", f"{GROUP}:{self.port}", "--interface", interface, "--format", "f32be", "--rate", RATE,
-                                             "--channels", CHANNELS, "--signal", "noise", "--seconds", seconds, "--timestamp",
-                                             timestamp % 2 ** 32, "--ssrc", ssrc, "--write", f"{self.folder.name}/{name}.npy"])
-        self.addCleanup(self.rig.kill)
 
     def kill(self, name):
         self.daemons[name].process.kill()
@@ -81,10 +74,10 @@ class Gateways(cluster_world.Cluster):
         return records, b"".join(record.samples for record in data), stamps
 
     def hold_raw(self):
-        """Waits for the end of the rig: RAW is what the gateway alone has, and what the rig has sent, and LOG what RAW says.
-        Returns RAW's records."""
-        self.assertEqual(self.rig.wait(60), 0)
-        x = np.load(f"{self.folder.name}/x.npy").reshape(-1, CHANNELS)
+        """Ends the rig: RAW is what the gateway alone has, and what the rig has sent, and LOG what RAW says. Returns RAW's
+        records."""
+        self.wait_frames(4 * RATE)  # its time stamps have wrapped
+        x = self.end_rig()
         for partition in ("rig", "alone"):
             self.partition_name = partition
             cluster_world.wait_value(lambda: (newest := self.newest("raw")) and newest.next >= len(x), f"all of RAW of {partition}")

@@ -7,17 +7,19 @@ import numpy as np
 
 import cluster_world
 import convolvd as c
+import multicast_rig
 from cluster_world import CHANNELS, HOP, RATE, TAPS, WORKER
+from multicast_rig import FIRST, LONG_S, SENDER
 
 GROUP = "239.77.9.1"
-FIRST = 2 ** 32 - 3 * RATE  # time stamp: wraps after 3 s
 STANDBY = WORKER.replace("source = nats\npartition = rig\n",
                          f"source = rtp\naddress = {GROUP}:{{port}}\ninterface = lo\nstandby = 1\n")
-SENDER = 32  # of a record's flags
 
 
-class Standby(cluster_world.Cluster):
-    def begin(self, workers="ab", seconds=9, keys=""):
+class Standby(multicast_rig.MulticastRig, cluster_world.Cluster):
+    GROUP = GROUP
+
+    def begin(self, workers="ab", seconds=LONG_S, keys=""):
         self.server()
         self.port = c.free_port()
         for name in workers:
@@ -30,12 +32,6 @@ class Standby(cluster_world.Cluster):
 
     def start(self, name, text, sample_format="f32be", port=0, before=None):
         return super().start(name, text, sample_format, port or self.port, before)
-
-    def send(self, seconds, timestamp=FIRST, ssrc=7, name="x", interface="lo"):
-        self.rig = c.Process("convolv-rig", ["--to", f"{GROUP}:{self.port}", "--interface", interface, "--format", "f32be", "--rate", RATE,
-                                             "--channels", CHANNELS, "--signal", "noise", "--seconds", seconds, "--timestamp",
-                                             timestamp % 2 ** 32, "--ssrc", ssrc, "--write", f"{self.folder.name}/{name}.npy"])
-        self.addCleanup(self.rig.kill)
 
     def of_partition(self, name):
         """[epoch] → the samples of its LOG, each frame once, and [epoch] → the time stamp of its frame 0."""
@@ -61,9 +57,9 @@ class Standby(cluster_world.Cluster):
         return log, {epoch: np.concatenate(pieces) for epoch, pieces in parts.items()}, stamps
 
     def hold(self, timestamp=FIRST):
-        """Waits for the end of the rig; LOG is what the worker alone has, and what the definition says. Returns its records."""
-        self.assertEqual(self.rig.wait(60), 0)
-        x = np.load(f"{self.folder.name}/x.npy").astype(float).reshape(-1, CHANNELS)
+        """Ends the rig; LOG is what the worker alone has, and what the definition says. Returns its records."""
+        self.wait_frames(4 * RATE)  # its time stamps have wrapped
+        x = self.end_rig().astype(float)
         end = (len(x) - HOP) // HOP * HOP
         self.wait_frames(end)
         self.partition_name = "alone"

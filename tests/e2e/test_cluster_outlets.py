@@ -168,7 +168,7 @@ class Unacknowledged(cluster_standby.Standby):
         server goes on."""
         self.results_port = c.free_port()
         self.results = c.Results(self.results_port, FRAME)
-        self.begin("a", seconds=14, keys="hold = 15 s\n")
+        self.begin("a", keys="hold = 15 s\n")
         self.servers[0].signal(signal.SIGSTOP)
         before = len(self.results.packets)
         time.sleep(0.4)

@@ -57,7 +57,7 @@ class Takeovers(cluster_standby.Standby):
         missing = [record for record in data if record.first != record.first_missing]
         self.assertEqual(len(missing), 1)
         self.assertIn((missing[0].first_missing, missing[0].first), [each[:2] for each in missing[0].ranges if each[3] & 1])
-        x = np.load(f"{self.folder.name}/x.npy").astype(float).reshape(-1, CHANNELS) if self.rig.wait(60) == 0 else None
+        x = self.end_rig().astype(float)
         behind = np.concatenate([np.frombuffer(record.samples, "<f4").reshape(-1, CHANNELS) for record in data
                                  if record.first >= missing[0].first])
         first = missing[0].first

@@ -18,8 +18,9 @@ import numpy as np
 import cluster_standby
 import cluster_world
 import convolvd as c
-from cluster_standby import FIRST, STANDBY
+from cluster_standby import STANDBY
 from cluster_world import CHANNELS, HOP, RATE, TAPS
+from multicast_rig import FIRST
 
 SEED, SECONDS = int(os.environ.get("CONVOLVD_TEST_SEED", "1")), float(os.environ.get("CONVOLVD_TEST_SECONDS", "60"))
 
@@ -39,7 +40,7 @@ class Faults(cluster_standby.Standby):
 
     def test_a_server_comes_back_with_an_older_log(self):
         """LOG goes back by 3 s: the owner computes them again from what it holds."""
-        self.begin(keys="hold = 15 s\n", seconds=14)
+        self.begin(keys="hold = 15 s\n")
         ahead = self.server_forgets(3)
         self.assertLess(self.newest().next, ahead)
         self.wait_frames(ahead + RATE)
@@ -63,7 +64,7 @@ class Faults(cluster_standby.Standby):
         self.assertEqual(self.takes(log), 2)
         self.assertEqual((stamps, of_alone), ({0: FIRST % 2 ** 32, 1: 77777},) * 2)
         for epoch, signal_name in ((0, "x"), (1, "y")):
-            x = np.load(f"{self.folder.name}/{signal_name}.npy").astype(float).reshape(-1, CHANNELS)
+            x = self.sent(signal_name).astype(float)
             frames = min(len(got[epoch]), len(alone[epoch]))
             self.assertGreaterEqual(frames, len(x) + TAPS - 1 if epoch == 0 else len(x) - 2 * HOP)
             self.assertEqual(got[epoch][:frames].tobytes(), alone[epoch][:frames].tobytes(), f"epoch {epoch}: not to the bit")
@@ -74,7 +75,7 @@ class Faults(cluster_standby.Standby):
         """Workers killed, stopped and told to end, and the server killed: LOG is that of the worker beside them."""
         print(f"seed {SEED}, {SECONDS:.0f} s", file=sys.stderr, flush=True)
         choose, keys, count = random.Random(SEED), "hold = 15 s\n", 0
-        self.begin("abc", SECONDS + 15, keys)
+        self.begin("abc", keys=keys)
         until = time.monotonic() + SECONDS
         while time.monotonic() < until:
             what, name = choose.choice(("kill", "stop", "stop any", "end", "server")), self.owner()

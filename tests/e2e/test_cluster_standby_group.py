@@ -19,7 +19,7 @@ class Group(cluster_standby.Standby):
     def test_the_server_is_away(self):
         """For less than `hold`: the owner takes again, and computes what it holds. Its stream's ring is so small that the
         epoch of the new term has to wait until what is left of the old one is through."""
-        self.begin(("a",), 12, "hold = 10 s\nbuffer = 1 frames\n")
+        self.begin(("a",), keys="hold = 10 s\nbuffer = 1 frames\n")
         for _ in range(2):
             self.servers[0].kill()
             time.sleep(1.5)
@@ -29,7 +29,7 @@ class Group(cluster_standby.Standby):
 
     def test_who_does_not_stand_by_leaves_the_group(self):
         """With standby = 1 two of three workers receive; when both others die the third one does again."""
-        self.begin(("a", "b", "c"), seconds=40)
+        self.begin(("a", "b", "c"))
         away = cluster_world.wait_value(self.away, "one that leaves the group")
         self.assertEqual(len(away), 1)
         self.assertEqual(self.daemons[away[0]].stream("rig")["sinks"][0]["partition"]["state"], "follows")

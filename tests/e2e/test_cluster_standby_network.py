@@ -17,7 +17,7 @@ class Hosts(OnHosts, cluster_standby.Standby):
 
     def test_the_owner_is_cut_off(self):
         """From rig and server: taken for dead after a lease, and refused when it is back."""
-        self.begin(seconds=14, keys="hold = 5 s\n")
+        self.begin(keys="hold = 5 s\n")
         name = self.owner()
         self.cut_off(name, 5)
         self.wait_frames(0, more=RATE)
@@ -28,7 +28,7 @@ class Hosts(OnHosts, cluster_standby.Standby):
 
     def test_a_standby_was_cut_off(self):
         """For longer than `max gap`, and long ago: it takes over like any other, in the same epoch."""
-        self.begin(seconds=14)
+        self.begin()
         name = self.owner()
         other = "b" if name == "a" else "a"
         self.cut_off(other, 3)

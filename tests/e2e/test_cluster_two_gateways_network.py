@@ -17,7 +17,7 @@ class Hosts(OnHosts, cluster_gateways.Gateways):
 
     def test_cut_off(self):
         """From rig and server: taken for dead after a lease, refused when it is back, and the one that waits from then on."""
-        self.begin(seconds=20)
+        self.begin()
         self.wait_holds("h")
         self.cut_off("g", 5)
         self.wait_frames(0, more=RATE)
@@ -32,7 +32,7 @@ class Hosts(OnHosts, cluster_gateways.Gateways):
 
     def test_the_one_that_waits_was_cut_off(self):
         """For longer than `max gap`, and long ago: it goes on like any other, in the same epoch."""
-        self.begin(seconds=14)
+        self.begin()
         self.cut_off("h", 3)
         time.sleep(4)
         self.assertEqual(self.gateway(), "g")
