@@ -170,7 +170,8 @@ help:
 #: make mutants          break each contract on purpose; every break must be caught
 #: make soak             sixteen streams through every fault for SOAK_MINUTES (default 60)
 #: make fuzz             fuzz the parsers (FUZZ_SECONDS each, default 20)
-#: make tidy             clang-tidy and cppcheck (TIDY_STEPS=225000: the analyser's own limit, twice the time)
+#: make tidy             clang-tidy and cppcheck (TIDY_STEPS=225000: the analyser's own limit, twice the time;
+#:                       TIDY_FILES='a.c b.c': clang-tidy of these alone)
 #: make warnings         the compiler's warnings alone, of every C source (CC=clang)
 #: make format           clang-format in place
 #: make deps             install missing packages (apt); quiet when complete
@@ -522,10 +523,11 @@ warnings-objects: $(ALL_SRC:%.c=$(BUILD)/%.o)
 # The analyser gives a function up after this many steps. Its own limit is 225000: twice the time, for
 # the paths through the longest functions.
 TIDY_STEPS ?= 50000
-TIDY := $(ALL_SRC:%.c=build/tidy/%.ok)
+TIDIED := $(if $(TIDY_FILES),$(filter $(TIDY_FILES),$(ALL_SRC)),$(ALL_SRC))
+TIDY := $(TIDIED:%.c=build/tidy/%.ok)
 .PHONY: tidy format format-check
 tidy: deps
-	+@$(MAKE) --no-print-directory -j$(JOBS) -k tidy-files build/tidy/cppcheck.ok && echo "clang-tidy and cppcheck find nothing in $(words $(ALL_SRC)) files"
+	+@$(MAKE) --no-print-directory -j$(JOBS) -k tidy-files build/tidy/cppcheck.ok && echo "clang-tidy and cppcheck find nothing in $(words $(TIDIED)) of $(words $(ALL_SRC)) files"
 
 .PHONY: tidy-files
 tidy-files: $(TIDY)

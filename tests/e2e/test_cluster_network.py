@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # long: yes, servers elect a leader for seconds; what it guards in check is test_cluster
+# turns: yes
 # timeout: 600
 # takes: 38 s CPU in 120 s
 """Partitions on three servers, each daemon and server on a host of its own, of which one is cut off, or dies, or stops,

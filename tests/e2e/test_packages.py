@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # long: yes, it builds the packages twice and makes a minimal system
+# turns: yes
 # takes-long: 455 s CPU in 417 s
 # timeout: 3000
 # parallel: yes

@@ -3,6 +3,7 @@
 # parallel: yes
 # takes: 110 s CPU in 110 s
 # long: yes, test_page_long exports one view; this one goes through all of them, twice
+# turns: yes
 """Every view of the live page, dark and light: its words can be read, it changes its colours though it stands still, and
 each file that it exports holds what it shows. CSV and .npy have its values; the SVG parses and has each line, point by point, and each text; the PNG has the
 size of the drawing, looks like it, and is not blank. What a view does not offer it says."""

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # timeout: 480
 # long: yes, two minutes of real time; test_clock_follow and test_playback_follow simulate the loop
+# turns: yes
 # takes-long: 86 s CPU in 253 s
 """Playback on another clock than its source: rigs paced at +150 and -150 ppm against a JACK server.
 
