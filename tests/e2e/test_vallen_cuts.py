@@ -22,6 +22,8 @@ LONG = bool(os.environ.get("CONVOLVD_TEST_LONG"))
 STEM = "a"
 FILES = {f"{STEM}.pridb": v.Pridb, f"{STEM}.tradb": v.Tradb, f"{STEM}.trfdb": v.Trfdb}
 HITS, COMMIT = 36, 4
+SEED = int(os.environ.get("CONVOLVD_TEST_SEED") or random.SystemRandom().getrandbits(32))
+HEADER_BYTES = 100 + 8  # SQLite's header and that of the first page: in fewer bytes there is no database to read
 
 
 def run(command, path, log):
@@ -80,16 +82,25 @@ class Cuts(unittest.TestCase):
         cls.begin = {name: bytearray() for name in FILES}
         cls.want = cls.look(cls.path("whole"))
 
+    def setUp(self):
+        self.draw = random.Random(SEED)
+
     @classmethod
     def path(cls, name):
         return os.path.join(cls.folder, name)
 
     @classmethod
     def look(cls, folder):
-        """What the independent reader finds; None of a file whose tables are not there yet."""
+        """What the independent reader finds; None of a file whose tables are not there yet, or that is cut off in its
+        header. SQLite syncs the header before it writes anything else: such a file never held anything."""
         found = {}
         for name, reader in FILES.items():
-            with reader(os.path.join(folder, name)) as file:
+            path = os.path.join(folder, name)
+            if 0 < os.path.getsize(path) < HEADER_BYTES:
+                assert not os.path.exists(path + "-wal"), name
+                found[name] = None
+                continue
+            with reader(path) as file:
                 assert file.whole(), name
                 if not file.rows("SELECT 1 FROM sqlite_master"):
                     found[name] = None
@@ -155,13 +166,13 @@ class Cuts(unittest.TestCase):
         self.assert_repaired(self.look(self.path("cut")), before, where)
         if not changes:
             return
-        for i in range(0, len(changes), 4) if LONG else [random.randrange(len(changes))]:
+        for i in range(0, len(changes), 4) if LONG else [self.draw.randrange(len(changes))]:
             files = {name: bytearray(content) for name, content in begin.items()}
             for change in changes[:i]:
                 apply(files, change)
             store(self.path("cut"), files)
             run("repair", self.path("cut/a.pridb"), self.path("log"))
-            self.assert_repaired(self.look(self.path("cut")), before, f"{where}, repair cut at {i}")
+            self.assert_repaired(self.look(self.path("cut")), before, f"CONVOLVD_TEST_SEED={SEED}: {where}, repair cut at {i}")
 
     def test_killed_at_any_change(self):
         self.assertGreater(len(self.changes), 300)
@@ -186,8 +197,7 @@ class Cuts(unittest.TestCase):
 
     def test_killed_within_a_write(self):
         """At a random byte of a random write: the files hold its first part."""
-        seed = int(os.environ.get("CONVOLVD_TEST_SEED") or random.SystemRandom().getrandbits(32))
-        draw = random.Random(seed)
+        draw = self.draw
         writes = [i for i, change in enumerate(self.changes) if change[0] == "write" and len(change[3]) > 1]
         files, done = {name: bytearray(content) for name, content in self.begin.items()}, 0
         for i in sorted(draw.sample(writes, min(len(writes), 800 if LONG else 50))):
@@ -198,19 +208,36 @@ class Cuts(unittest.TestCase):
             torn = {name: bytearray(content) for name, content in files.items()}
             at = draw.randrange(1, len(data))
             apply(torn, (operation, name, offset, data[:at]))
-            where = f"CONVOLVD_TEST_SEED={seed}: write {i} of {name} cut at byte {at} of {len(data)}"
-            with self.subTest(where):
+            where = f"write {i} of {name} cut at byte {at} of {len(data)}"
+            with self.subTest(f"CONVOLVD_TEST_SEED={SEED}: {where}"):
                 store(self.path("cut"), torn)
                 self.assertIn(self.assert_prefix(self.look(self.path("cut")), True), range(0, HITS + 1, COMMIT))
                 if draw.random() < 0.2:
                     store(self.path("cut"), torn)
                     self.repaired(where)
 
+    def test_killed_within_the_header(self):
+        """Within the first write to each file: it holds nothing, the others what they held, and no repair touches it."""
+        for name in FILES:
+            i = next(i for i, change in enumerate(self.changes) if change[:2] == ("write", name))
+            header = self.changes[i][3]
+            for at in (1, 12, 24, 100, 101, 105, HEADER_BYTES - 1, HEADER_BYTES):
+                with self.subTest(f"{name} cut at byte {at}"):
+                    files = {other: bytearray(content) for other, content in self.begin.items()}
+                    for change in self.changes[:i] + [("write", name, 0, header[:at])]:
+                        apply(files, change)
+                    store(self.path("cut"), files)
+                    found = self.look(self.path("cut"))
+                    self.assertEqual([other for other in FILES if found[other]], list(FILES)[:list(FILES).index(name)])
+                    store(self.path("cut"), files)
+                    self.repaired(f"{name} cut at byte {at}")
+                    if at < HEADER_BYTES:
+                        with open(self.path("cut/" + name), "rb") as file:
+                            self.assertEqual(file.read(), header[:at])
+
     def test_power_cut_at_any_change(self):
         """A disk that keeps what was synced, and of the rest nothing, some writes, or each up to any byte of it."""
-        seed = int(os.environ.get("CONVOLVD_TEST_SEED") or random.SystemRandom().getrandbits(32))
-        chance = random.Random(seed)
-        torn = 0
+        chance, torn = self.draw, 0
 
         def up_to_any_byte(count):
             nonlocal torn
@@ -219,7 +246,7 @@ class Cuts(unittest.TestCase):
             return kept
         for i in range(0, len(self.changes), 5 if LONG else 37):
             for keep in (lambda count: 0, lambda count: chance.choice((0, count)), up_to_any_byte):
-                with self.subTest(f"CONVOLVD_TEST_SEED={seed}: power cut at {i}"):
+                with self.subTest(f"CONVOLVD_TEST_SEED={SEED}: power cut at {i}"):
                     store(self.path("cut"), after_power_cut(self.begin, self.changes[:i], keep))
                     self.assert_prefix(self.look(self.path("cut")), False)
                     if i % 2 == 0:

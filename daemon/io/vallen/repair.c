@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "io/vallen/schema.h"
 
 enum { DATE_BYTES = 40, TABLE_BYTES = 32, VALUE_BYTES = 64, PRIMARY_CODE = 0xff };
+enum { HEADER_BYTES = 100 + 8 }; /* SQLite's header and that of the first page */
 
 /* What a repair does to each kind of file, behind FileStatus. */
 static const char *const repairs[VALLEN_FILES] = {
@@ -91,8 +93,19 @@ static int repair(sqlite3 *db, const char *path, enum vallen_file file, bool *re
     return status;
 }
 
+/* SQLite reads the bytes that such a file lacks as zeros, and would write them. */
+static bool ends_in_its_header(const char *path)
+{
+    struct stat file;
+    return stat(path, &file) == 0 && file.st_size > 0 && file.st_size < HEADER_BYTES;
+}
+
 static void repair_file(const char *sink, const char *path, enum vallen_file file)
 {
+    if (ends_in_its_header(path)) {
+        log_info("sink %s: %s is too short to be a database; it is left alone", sink, path);
+        return;
+    }
     sqlite3 *db;
     bool repaired = false;
     int status = database_open_own(path, &db);

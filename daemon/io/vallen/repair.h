@@ -12,6 +12,9 @@
  * file that somebody has open, to write or to read, is left alone until the next start. A log that
  * lies beside a complete file, because somebody read it when it was closed, is brought in as well.
  *
+ * A file that is cut off in its header, the first 108 bytes, is left alone: nobody can read it, and
+ * it never held anything, since SQLite syncs the header before it writes anything else.
+ *
  * One thread (a worker); waits for the disk.
  */
 #ifndef CONVOLVD_IO_VALLEN_REPAIR_H

@@ -12,6 +12,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -205,6 +206,25 @@ static void test_empty_files_leave_their_log(void **state)
     assert_string_equal(vallen_text(pri, "PRAGMA journal_mode"), "delete");
 }
 
+/* A writer killed within its very first write. The header is SQLite's 100 bytes and the 8 of the
+ * first page. */
+static void test_a_file_cut_off_in_its_header_is_left_alone(void **state)
+{
+    (void)state;
+    static const off_t cuts[] = {1, 23, 24, 100, 101, 105, 107};
+    for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+        scratch_clear();
+        const char *pri = path_of("g.pridb");
+        run(pri, "PRAGMA journal_mode=WAL");
+        assert_int_equal(truncate(pri, cuts[i]), 0);
+        vallen_repair("archive", pri);
+        struct stat left;
+        assert_int_equal(stat(pri, &left), 0);
+        assert_int_equal(left.st_size, cuts[i]);
+        assert_false(exists("g.pridb-wal") || exists("g.pridb-shm"));
+    }
+}
+
 /* Others' files of such a name, and what is no database. */
 static void test_what_is_not_ours_is_left_alone(void **state)
 {
@@ -263,6 +283,7 @@ int main(void)
         cmocka_unit_test(test_the_next_sink_repairs),
         cmocka_unit_test(test_what_is_open_is_left_alone),
         cmocka_unit_test(test_empty_files_leave_their_log),
+        cmocka_unit_test(test_a_file_cut_off_in_its_header_is_left_alone),
         cmocka_unit_test(test_what_is_not_ours_is_left_alone),
         cmocka_unit_test(test_names),
     };
