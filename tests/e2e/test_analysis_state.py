@@ -30,6 +30,7 @@ RATE = 100000
 CHANNELS = 4
 PACKET = 90
 PACKETS = 440
+AT_ONCE = 5400  # frames sent before the daemon has written what came of them
 ROUNDS = 40 if os.environ.get("CONVOLVD_TEST_LONG") else 2
 GAP = range(20100, 20500)  # frames that are lost: where one says so
 SENSORS = np.array([(0, 0), (4, 0), (4, 3), (0, 3)])
@@ -144,23 +145,27 @@ class AnalysisState(unittest.TestCase):
             self.sent += 1
 
     def send_to(self, daemon, packets):
-        """Up to so many in all, no faster than they are computed and written: nothing is shed or dropped, however slow
-        the build."""
-        def written():
-            stream = daemon.stream("s")
-            analyses = stream["analyses"]
-            return (sum(stream["frames_out"][part] for part in ("waiting", "submitted")) < 8 * 256
-                    and not any(part["pending"] for analysis in analyses for part in (analysis, *analysis["sinks"])))
+        """Up to so many in all, at the speed of the daemon."""
         while self.sent < packets:
-            self.send(min(60, packets - self.sent))
-            self.taken(daemon)
-            c.wait_for(written, "the events")
+            self.send(min(AT_ONCE // PACKET, packets - self.sent))
+            self.taken(daemon, self.sent * PACKET)
+            self.written(daemon)
 
     def daemon(self, config):
         return hand_over.start(self.folder, config, self.manager)
 
-    def taken(self, daemon):
-        c.wait_for(lambda: daemon.stream("s")["frames_in"]["received"] >= self.sent * PACKET, "the packets")
+    def taken(self, daemon, frames):
+        c.wait_for(lambda: daemon.stream("s")["frames_in"]["received"] >= frames, "the packets")
+
+    def written(self, daemon):
+        """Computed, analysed and written: whoever waits for it every AT_ONCE frames makes the stream shed nothing and its
+        analyses drop nothing, however slow the machine."""
+        def is_written():
+            stream = daemon.stream("s")
+            analyses = stream["analyses"]
+            return (sum(stream["frames_out"][part] for part in ("waiting", "submitted")) < 8 * 256
+                    and not any(part["pending"] for analysis in analyses for part in (analysis, *analysis["sinks"])))
+        c.wait_for(is_written, "the events")
 
     def events(self, name):
         """Those of all files, in the order in which they were written; times come from the receiver's clock."""
@@ -179,7 +184,7 @@ class AnalysisState(unittest.TestCase):
     def in_pieces(self, draw, batch):
         """Events with a gap, in packets of `draw` frames and batches of so many blocks."""
         self.new_run()
-        at = number = received = 0
+        at = number = received = waited = 0
         with self.daemon(self.config(batch=batch)) as daemon:
             while at < len(self.codes):
                 frames = min(draw(), (GAP.start if at < GAP.start else len(self.codes)) - at)
@@ -188,10 +193,12 @@ class AnalysisState(unittest.TestCase):
                 at, number, received = at + frames, number + 1, received + frames
                 if at == GAP.start:
                     at, number = GAP.stop, number + 3
-                if number % 100 == 99:
-                    c.wait_for(lambda: daemon.stream("s")["frames_in"]["received"] >= received, "the packets")
-            c.wait_for(lambda: daemon.stream("s")["frames_in"]["received"] >= received, "the packets")
-            daemon.stop()
+                if at - waited >= AT_ONCE or at == len(self.codes):
+                    waited = at
+                    self.taken(daemon, received)
+                    self.written(daemon)
+            shed = daemon.stop()["streams"][0]["frames_out"]["shed"]
+        self.assertFalse(any(shed.values()), shed)
         return {name: self.events(name) for name in NAMES}
 
     def test_packets_and_batches_change_no_bit(self):
@@ -260,8 +267,7 @@ class AnalysisState(unittest.TestCase):
         """Its options, over a restart: what was open is lost, and dead. Others go on."""
         self.new_run()
         with self.daemon(self.config()) as daemon:
-            self.send(self.in_a_burst())
-            self.taken(daemon)
+            self.send_to(daemon, self.in_a_burst())
             self.hand_on(daemon)
         before = self.ledger(c.load_json(daemon.status_path), "levels")
         changed = ANALYSES.replace("hdt = 2 ms", "hdt = 1 ms")
@@ -270,8 +276,7 @@ class AnalysisState(unittest.TestCase):
                              "last [1-9][0-9]* frames is lost, and they are dead")
             self.assertTrue(daemon.said("analysis where begins anew: its options have changed"), daemon.output())
             self.assertFalse(daemon.said("levels begins anew"), daemon.output())
-            self.send(100)
-            self.taken(daemon)
+            self.send_to(daemon, self.sent + 100)
             status = daemon.stop()
         bursts, levels = self.ledger(status, "bursts"), self.ledger(status, "levels")
         lost = bursts["dropped"]["stopped"]
@@ -286,16 +291,14 @@ class AnalysisState(unittest.TestCase):
         """The analysis before cuts its open hit and tells it; nothing is dead for it."""
         self.new_run()
         with self.daemon(self.config()) as daemon:
-            self.send(self.in_a_burst())
-            self.taken(daemon)
+            self.send_to(daemon, self.in_a_burst())
             with open(daemon.path, "w", encoding="utf-8") as file:
                 file.write(self.config(analyses=ANALYSES.replace("hdt = 2 ms", "hdt = 1 ms")))
             daemon.signal(signal.SIGHUP)
             c.wait_for(lambda: "reloaded: " in daemon.output(), "the reload")
             self.assertTrue(daemon.said("analysis bursts begins anew: its options have changed"), daemon.output())
             self.assertFalse(daemon.said("is lost"), daemon.output())
-            self.send(100)
-            self.taken(daemon)
+            self.send_to(daemon, self.sent + 100)
             status = daemon.stop()
         self.assertEqual(self.ledger(status, "bursts")["dropped"].get("stopped", 0), 0)
         cut = [event for event in read_lines(f"{self.folder}/bursts.jsonl") if "cut" in event.get("flags", ())]
