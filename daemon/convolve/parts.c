@@ -25,6 +25,15 @@ struct device_fft_plan *launch_fft_plan(const struct plan *plan, const struct st
     return stage->fft_plan != NULL ? stage->fft_plan : plan->fft_plan;
 }
 
+/* The batch is complete behind what is enqueued next, no longer behind the kernel before. Without
+ * an event, end_launch (launch.c) makes one. */
+static void forget_event(struct slot *slot)
+{
+    if (slot->event != NULL)
+        clReleaseEvent(slot->event);
+    slot->event = NULL;
+}
+
 static int launch_kernel(struct engine *engine, struct slot *slot, const struct launch *launch,
                          cl_kernel kernel, const struct piece *piece)
 {
@@ -62,9 +71,7 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
     };
     for (cl_uint i = 0; i < stage->number_count; i++)
         arguments[ARGUMENTS + i] = (struct kernel_argument){sizeof(cl_ulong), &stage->numbers[i]};
-    if (slot->event != NULL)
-        clReleaseEvent(slot->event);
-    slot->event = NULL;
+    forget_event(slot);
     const cl_int code = device_launch(&engine->device, kernel, arguments,
                                       ARGUMENTS + stage->number_count, global, local, &slot->event);
     if (code == CL_SUCCESS)
@@ -75,12 +82,10 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
 }
 
 /* In a batch with kernels, too, what the host has computed goes to the device first: its results
- * come from there. The batch is complete behind these copies. */
+ * come from there. */
 static int send_computed(struct engine *engine, struct slot *slot, const struct plan *plan)
 {
-    if (slot->event != NULL)
-        clReleaseEvent(slot->event);
-    slot->event = NULL;
+    forget_event(slot);
     const cl_int code = mirror_copy_computed(engine, slot, plan);
     if (code == CL_SUCCESS)
         return 0;
@@ -101,6 +106,8 @@ static int launch_piece(struct engine *engine, struct slot *slot, const struct l
         return error;
     }
     const struct row *table = (const struct row *)(const void *)engine->device.table.host;
+    if (engine->device.mirrored && !launch->plan->on_host)
+        forget_event(slot);
     const int error =
         stage->run(&engine->device, launch->plan, table + launch->first + piece->row, piece->rows);
     if (error < 0 || !launch->plan->on_host || !engine->device.mirrored || slot->on_host)
