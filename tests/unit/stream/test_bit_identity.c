@@ -610,6 +610,75 @@ static void same_bits_through_a_mirror(void **state)
     same_bits("fused staged direct");
 }
 
+/* ---- batches without streams ----------------------------------------------------------------- */
+
+/* The ring holds all of the subject's signal. */
+static struct ring *filled_ring(const struct subject *subject)
+{
+    const struct test_signal *signal = subject->signal;
+    const uint32_t frame_bytes = signal->inputs * signal->format.bytes;
+    struct problem problem;
+    struct ring *ring;
+    assert_int_equal(engine_ring_open(engine, signal->frames, frame_bytes, &ring, &problem), 0);
+    memcpy(ring->bytes, signal->bytes, signal->frames * frame_bytes);
+    return ring;
+}
+
+static void add_blocks(struct batch *batch, const struct subject *subject, struct ring *ring,
+                       uint64_t block)
+{
+    const uint32_t hop = subject->shape->hop;
+    const struct batch_item item = {
+        .plan = subject->plan.plan,
+        .ring = ring,
+        .position = block * hop,
+        .epoch_block = block,
+        .blocks = J_MAX,
+        .write_until = J_MAX * hop,
+        .fresh_until = subject->signal->frames,
+    };
+    assert_int_equal(engine_batch_add(engine, batch, &item), 0);
+}
+
+/* Staged enqueues its kernels without an event. As the last item of a batch, while another batch is
+ * in flight, its results must not be copied when the kernels of the item before are complete.
+ * Blocks take turns, so that the memory of a batch never holds the wanted results from before. */
+static void results_come_behind_staged_kernels(void **state)
+{
+    (void)state;
+    static const struct shape beside = {32, 77, 2, 1, "s16le", NULL, OUTPUT_REAL, NULL, false};
+    enum { TURNS = 3, ROUNDS = 5 * TURNS, FLOATS = J_MAX * 4096 };
+    struct subject other, staged;
+    assert_true(subject_make(&other, &beside, "direct", 120));
+    assert_true(subject_make(&staged, &shapes[SHAPES - 1], "staged", (TURNS + 1) * J_MAX));
+    struct ring *others = filled_ring(&other), *ring = filled_ring(&staged);
+    float *want = malloc(TURNS * FLOATS * sizeof *want);
+    for (int round = -TURNS; round < ROUNDS; round++) {
+        const int turn = (round + TURNS) % TURNS;
+        struct batch *ahead = engine_batch_take(engine), *batch = engine_batch_take(engine);
+        add_blocks(ahead, &other, others, 0);
+        if (round >= 0)
+            add_blocks(batch, &other, others, J_MAX);
+        add_blocks(batch, &staged, ring, (uint64_t)(1 + turn) * J_MAX);
+        engine_submit(engine, ahead);
+        engine_submit(engine, batch);
+        assert_ptr_equal(harness_wait(engine), ahead);
+        assert_ptr_equal(harness_wait(engine), batch);
+        const float *got = batch->items[batch->count - 1].samples;
+        if (round < 0)
+            memcpy(want + turn * FLOATS, got, FLOATS * sizeof *want);
+        else
+            assert_memory_equal(got, want + turn * FLOATS, FLOATS * sizeof *want);
+        engine_batch_release(engine, ahead);
+        engine_batch_release(engine, batch);
+    }
+    free(want);
+    engine_ring_close(engine, others);
+    engine_ring_close(engine, ring);
+    subject_free(&other);
+    subject_free(&staged);
+}
+
 /* ---- devices ------------------------------------------------------------------------------- */
 
 static bool has_gpu(void)
@@ -659,7 +728,8 @@ int main(void)
         seed = strtoull(wanted, NULL, 0);
     const struct CMUnitTest any[] = {cmocka_unit_test(same_bits_of_every_variant)};
     const struct CMUnitTest kept[] = {cmocka_unit_test(same_bits_of_state_in_a_mirror)};
-    const struct CMUnitTest mirror[] = {cmocka_unit_test(same_bits_through_a_mirror)};
+    const struct CMUnitTest mirror[] = {cmocka_unit_test(same_bits_through_a_mirror),
+                                        cmocka_unit_test(results_come_behind_staged_kernels)};
     const struct CMUnitTest gpu[] = {cmocka_unit_test(same_bits_on_a_gpu)};
     int failed = cmocka_run_group_tests_name("the device", any, open_engine, close_engine);
     if (getenv("CONVOLVD_TEST_DEVICE") != NULL)
