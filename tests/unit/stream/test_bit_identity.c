@@ -278,12 +278,16 @@ static bool put_next(struct run *run, struct player *player)
     return true;
 }
 
-/* Epochs before the one compared: their lengths move its base along the ring. */
+/* Epochs before the one compared: their lengths move its base along the ring, as far as it has
+ * room. */
 static void put_leads(struct run *run, struct player *player)
 {
-    player->epoch = random_below(&run->random, 3);
-    for (uint64_t i = 0; i < player->epoch; i++) {
-        const uint64_t frames = 1 + random_below(&run->random, LEAD_MAX);
+    const uint64_t leads = random_below(&run->random, 3);
+    for (player->epoch = 0; player->epoch < leads; player->epoch++) {
+        const uint64_t room = stream_room(player->stream);
+        if (room == 0)
+            return;
+        const uint64_t frames = 1 + random_below(&run->random, room < LEAD_MAX ? room : LEAD_MAX);
         put_frames(run, player, 0, frames, PACKET_DISCONTINUITY);
         stream_end(player->stream);
         done.leads++;
