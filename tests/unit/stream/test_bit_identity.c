@@ -13,7 +13,7 @@
  * The device is CONVOLVD_TEST_DEVICE; by default the CPU, kernels built as for a GPU on the CPU,
  * and a GPU where there is one. CONVOLVD_TEST_SEED sets the seed, which is printed.
  *
- * long: also, every shape by every variant instead of one by each
+ * long: also, every shape by every variant instead of one by each, and another seed in every run
  * turns: yes
  * takes-long: 74 s CPU in 103 s
  * sanitizers: no, a search over schedules of the code that test_stream_exchange runs
@@ -26,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include "convolve/check/prepare.h"
@@ -563,7 +564,8 @@ static void play_case(const char *variant, const struct shape *shape,
 /* With the variants named in `only`, or all that the device runs. */
 static void same_bits(const char *only)
 {
-    print_message("seed %llu on %s\n", (unsigned long long)seed, engine_device(engine)->name);
+    print_message("CONVOLVD_TEST_SEED=%llu on %s\n", (unsigned long long)seed,
+                  engine_device(engine)->name);
     memset(&done, 0, sizeof done);
     struct subject neighbour;
     static const struct shape beside = {32, 77, 2, 1, "s16le", NULL, OUTPUT_REAL, NULL, false};
@@ -727,9 +729,11 @@ static void same_bits_on_a_gpu(void **state)
 
 int main(void)
 {
-    const char *wanted = getenv("CONVOLVD_TEST_SEED");
+    const char *wanted = getenv("CONVOLVD_TEST_SEED"), *longer = getenv("CONVOLVD_TEST_LONG");
     if (wanted != NULL)
         seed = strtoull(wanted, NULL, 0);
+    else if (longer != NULL && *longer != '\0')
+        seed = (uint64_t)time(NULL);
     const struct CMUnitTest any[] = {cmocka_unit_test(same_bits_of_every_variant)};
     const struct CMUnitTest kept[] = {cmocka_unit_test(same_bits_of_state_in_a_mirror)};
     const struct CMUnitTest mirror[] = {cmocka_unit_test(same_bits_through_a_mirror),
