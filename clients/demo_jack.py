@@ -15,6 +15,7 @@ RATE_HZ, PERIOD, CHANNELS, SECONDS = 48000, 256, 2, 2.0
 DAEMON_PORTS = ("convolvd-microphones:in_{}", "convolvd-microphones:out_{}", 0)
 COPY_PORTS = ("copy:in_{}", "copy:out_{}", 1)
 MORE_ROOM = 4096  # frames, for a machine that has other things to do
+LAST_LINES = 10  # of a program that has ended
 
 
 class RoundTrip:
@@ -25,7 +26,7 @@ class RoundTrip:
         self.config = os.path.join(folder, "sound-card.conf")
         with open(config, encoding="utf-8") as text, open(self.config, "w", encoding="utf-8") as copy:
             copy.write(text.read())
-        self.processes = []
+        self.processes, self.server = [], None
 
     def start(self, *command, **more):
         process = subprocess.Popen(command, cwd=self.folder, env=self.environment, start_new_session=True,
@@ -53,9 +54,16 @@ class RoundTrip:
     def wait_for(self, port):
         deadline = time.monotonic() + 60
         while not self.has_port(port):
+            if self.server.poll() is not None:
+                raise RuntimeError(f"the JACK server has ended:\n{self.said('jackd.log')}")
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{port} did not appear on the JACK server")
+                raise RuntimeError(f"{port} did not appear on the JACK server:\n{self.said('jackd.log')}")
             time.sleep(0.05)
+
+    def said(self, log):
+        """The last lines of a program's output."""
+        with open(os.path.join(self.folder, log), encoding="utf-8", errors="replace") as file:
+            return "".join(file.readlines()[-LAST_LINES:])
 
     def play(self, samples, ports, frames):
         """Plays into a client's inputs and captures its outputs in the same cycles."""
@@ -99,8 +107,9 @@ class RoundTrip:
 
     def run(self, taps):
         """True when every frame that came back is right, at the declared latency."""
-        self.start("jackd", "-n", self.environment["JACK_DEFAULT_SERVER"], "-r", "-S", "-d", "dummy", "-r", str(RATE_HZ),
-                   "-p", str(PERIOD), "-C", str(CHANNELS), "-P", str(CHANNELS), stdout=subprocess.DEVNULL)
+        with open(os.path.join(self.folder, "jackd.log"), "w", encoding="utf-8") as log:
+            self.server = self.start("jackd", "-n", self.environment["JACK_DEFAULT_SERVER"], "-r", "-S", "-d", "dummy", "-r",
+                                     str(RATE_HZ), "-p", str(PERIOD), "-C", str(CHANNELS), "-P", str(CHANNELS), stdout=log)
         self.wait_for("system:capture_1")
         copying = self.copying()
         late, declared, played, heard = self.convolving(taps)
