@@ -237,7 +237,8 @@ static void parse_list(struct list *list, char *text)
 }
 
 static const char *const usage =
-    "usage: bench_gpu [--device gpu] [--variant NAME] [--points 64,…,8192] [--channels 1,16]\n"
+    "usage: bench_gpu [--device gpu] [--variant NAME] [--kernels DIR] [--points 64,…,8192]\n"
+    "                 [--channels 1,16]\n"
     "                 [--formats f32le,s16le,s16le/s16le] [--mib 1024] [--repetitions 7] [--ms "
     "40]\n"
     "                 [--peer [NAME=]PROGRAM]… [--latency] [--csv FILE]\n"
@@ -248,13 +249,21 @@ static const char *const usage =
 static int parse(struct bench *bench, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"device", required_argument, NULL, 'd'},      {"variant", required_argument, NULL, 'v'},
-        {"points", required_argument, NULL, 'q'},      {"channels", required_argument, NULL, 'c'},
-        {"formats", required_argument, NULL, 'f'},     {"mib", required_argument, NULL, 'm'},
-        {"repetitions", required_argument, NULL, 'r'}, {"ms", required_argument, NULL, 't'},
-        {"peer", required_argument, NULL, 'p'},        {"latency", no_argument, NULL, 'l'},
-        {"csv", required_argument, NULL, 'o'},         {"together", required_argument, NULL, 'g'},
-        {"limit", required_argument, NULL, 's'},       {NULL, 0, NULL, 0},
+        {"device", required_argument, NULL, 'd'},
+        {"variant", required_argument, NULL, 'v'},
+        {"points", required_argument, NULL, 'q'},
+        {"channels", required_argument, NULL, 'c'},
+        {"formats", required_argument, NULL, 'f'},
+        {"mib", required_argument, NULL, 'm'},
+        {"repetitions", required_argument, NULL, 'r'},
+        {"ms", required_argument, NULL, 't'},
+        {"peer", required_argument, NULL, 'p'},
+        {"latency", no_argument, NULL, 'l'},
+        {"csv", required_argument, NULL, 'o'},
+        {"together", required_argument, NULL, 'g'},
+        {"limit", required_argument, NULL, 's'},
+        {"kernels", required_argument, NULL, 'k'},
+        {NULL, 0, NULL, 0},
     };
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -264,6 +273,9 @@ static int parse(struct bench *bench, int argc, char **argv)
             break;
         case 'v':
             bench->variant = optarg;
+            break;
+        case 'k':
+            bench->kernels = optarg;
             break;
         case 'q':
             parse_list(&bench->points, optarg);

@@ -24,6 +24,7 @@ int bench_open(struct bench *bench, struct node_setting node, struct problem *pr
 {
     const struct engine_options options = {
         .device = bench->device,
+        .kernels_dir = bench->kernels,
         .input_bytes = bench->bytes + bench->bytes / 4,
         .state_bytes = UINT64_C(1) << 30,
         .batch_output_floats = bench->bytes / sizeof(float),

@@ -26,7 +26,7 @@ struct list {
 };
 
 struct bench {
-    const char *device, *variant, *csv, *command, *together;
+    const char *device, *variant, *kernels, *csv, *command, *together; /* kernels: a directory */
     struct list points, channels;
     const char *formats[LIST_MAX];
     uint32_t format_count;
