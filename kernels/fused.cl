@@ -51,7 +51,7 @@ fused(__global const uchar *restrict input, __global const float *restrict spect
             x[j] = (float2)(0.0f, 0.0f);
     }
     stats_store(reports, &stats);
-    first_pass(x);
+    first_pass(x, ROOT_QUARTER);
     passes_forward(x, memory, 0.25f, table, t, t + zero);
     stats_gather(reports, t);
 
@@ -83,9 +83,9 @@ fused(__global const uchar *restrict input, __global const float *restrict spect
     if (!active)
         return;
     if (is_active(own) && row->components > 0) {
-        first_pass_inverse(x);
+        first_pass_inverse(x, ROOT_QUARTER);
         if (COMPONENTS == 2)
-            first_pass_inverse(y);
+            first_pass_inverse(y, ROOT_QUARTER);
         struct destination to = destination_of(output, row, k, own, 0);
         points_put(&to, output, row, k, x, y);
     }

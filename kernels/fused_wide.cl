@@ -39,16 +39,6 @@
 #include "registers.clh"
 #include "wide.clh"
 
-/* Whether this program computes block k. */
-inline bool is_mine(__global const struct row_item *item, uint channel, uint k)
-{
-    const uint before = k * HOP, slot = window_slot(item, k);
-    const bool whole = !(item->flags & ROW_ABSENT) && slot % RUN == 0 &&
-                       slot + FRAMES <= item->mask + 1u && item->write_from <= before &&
-                       item->write_until >= before + HOP;
-    return k < item->blocks && channel < CHANNELS && whole != (RARE != 0);
-}
-
 __kernel
 #ifndef UNSIZED
     __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1)))
@@ -93,11 +83,11 @@ __kernel
     float2 x[PAIR * EACH];
     window_load(x, input, item, channel, k, t, mine, events);
     if (PREFETCH == 1)
-        spectra_prefetch(spectra, row, t);
+        spectra_prefetch(spectra, row, 0, t);
     window_measure(x, row, t, sums, events);
-    first_pass(x);
+    first_pass(x, ROOT_QUARTER);
     if (PREFETCH == 2)
-        spectra_prefetch(spectra, row, t);
+        spectra_prefetch(spectra, row, 0, t);
     passes_forward(x, memory, 0.25f, table, t, own);
     sums_gather(sums, t);
     UNROLL
@@ -106,7 +96,7 @@ __kernel
     /* The inverse computes its twiddles again: there are not enough registers to keep them. `zero`,
      * which is 0, keeps the compiler from noticing that they are the same. */
     passes_inverse(x, memory, 0.25f, table, own, 0);
-    first_pass_inverse(x);
+    first_pass_inverse(x, ROOT_QUARTER);
 #ifndef RESULT_WORD
     if (!mine)
         return;
@@ -119,6 +109,7 @@ __kernel
     if (mine && t == 0) {
         UNROLL
         for (uint p = 0; p < PAIR; p++)
-            report_write(output, item, row + p, channel + p, k, sums, events + p, p);
+            report_write(output, item, row + p, channel + p, k,
+                         sums_total(sums, p, 1, GATHER_ITEMS), events[p]);
     }
 }

@@ -230,7 +230,7 @@ static uint32_t queue_of(const struct engine *engine, const struct slot *slot, b
         return 0;
     for (uint32_t i = 0; i < slot->batch.count; i++) {
         const struct plan *plan = slot->batch.items[i].plan;
-        if (plan->stateful || plan->scratch_offset != ROW_NONE)
+        if (plan->stateful || (plan->scratch_offset != ROW_NONE && plan->scratch_queue_bytes == 0))
             return 0;
     }
     return 1 - engine->running[engine->running_count - 1]->queue;

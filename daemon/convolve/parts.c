@@ -45,10 +45,13 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
     const cl_ulong radices = fft_plan != NULL ? fft_plan->radices : 0;
     const cl_ulong twiddles = fft_plan != NULL ? device_fft_plan->offset / sizeof(float) : 0;
     const cl_ulong scratch =
-        plan->scratch_offset == ROW_NONE ? 0 : plan->scratch_offset / sizeof(float);
+        plan->scratch_offset == ROW_NONE
+            ? 0
+            : (plan->scratch_offset + slot->queue * plan->scratch_queue_bytes) / sizeof(float);
     const size_t shared_bytes = stage->shared_bytes != 0 ? (size_t)stage->shared_bytes
                                                          : stage->items * sizeof(struct report_row);
-    const cl_uint first = launch->first + piece->row;
+    const cl_uint first =
+        launch->first + (stage->reads_groups ? piece->row / stage->count : piece->row);
     const size_t global[2] = {(size_t)piece->groups * stage->items * stage->sides,
                               piece->rows / stage->group_rows / stage->sides};
     const size_t local[2] = {stage->items, 1};
@@ -128,12 +131,16 @@ static struct piece piece_whole(const struct launch *launch)
 static struct piece piece_most(const struct launch *launch)
 {
     const struct plan *plan = launch->plan;
+    const struct stage *stage = launch->stage;
     struct piece most = piece_whole(launch);
-    if (launch->stage->kernel == NULL || plan->layout.scratch != SCRATCH_GLOBAL)
+    if (stage->kernel == NULL ||
+        (plan->layout.scratch != SCRATCH_GLOBAL && plan->scratch_queue_bytes == 0))
         return most;
-    const uint32_t together = launch->stage->group_rows;
-    most.rows = least(most.rows, plan->scratch_groups * together);
-    most.groups = least(most.groups, plan->scratch_groups / (most.rows / together));
+    const uint32_t rows = stage->reads_groups ? stage->count : stage->group_rows;
+    const uint32_t groups = rows / stage->group_rows * stage->groups_together; /* for `rows` */
+    most.rows = least(most.rows, plan->scratch_groups / groups * rows);
+    most.groups = least(most.groups, plan->scratch_groups / (most.rows / rows * groups) *
+                                         stage->groups_together);
     return most;
 }
 
@@ -149,8 +156,9 @@ static struct piece piece_part(const struct launch *launch, double share)
     const uint32_t rows = units >= 1 ? (uint32_t)units * unit : unit;
     const uint32_t groups =
         units >= 1 ? most.groups : (uint32_t)(units * piece_whole(launch).groups);
+    const uint32_t together = stage->groups_together, sets = (groups + together - 1) / together;
     most.rows = least(most.rows, rows);
-    most.groups = least(most.groups, groups > 0 ? groups : 1);
+    most.groups = least(most.groups, sets > 0 ? sets * together : together);
     return most;
 }
 

@@ -49,6 +49,31 @@ static int take_scratch(struct build *build, struct problem *problem)
     return error;
 }
 
+/* Scratch for windows that groups share, for each queue: as many as are wanted, or as there is room
+ * for, at least those of one block. */
+static int take_windows(struct build *build, struct problem *problem)
+{
+    enum { STATE_PART = 4 };
+    struct plan *plan = build->plan;
+    const uint64_t heads_bytes = (uint64_t)SPLIT_WINDOWS * SPLIT_HEAD_WORDS * sizeof(uint32_t);
+    const uint64_t window_bytes = (uint64_t)plan->layout.fft * sizeof(float);
+    const uint64_t room = build->device->state.bytes / STATE_PART / DEVICE_QUEUES / window_bytes;
+    const uint32_t least = build->spec->inputs;
+    uint32_t windows = build->windows < room ? build->windows : (uint32_t)room;
+    int error;
+    do {
+        windows = windows > least ? windows : least;
+        plan->scratch_queue_bytes = heads_bytes + windows * window_bytes;
+        plan->scratch_groups = windows * build->window_groups;
+        error =
+            arena_take(&build->device->state, build->device->upload,
+                       DEVICE_QUEUES * plan->scratch_queue_bytes, &plan->scratch_offset, problem);
+        if (error < 0)
+            plan->scratch_offset = ROW_NONE;
+    } while (error == ERROR_FULL && windows > least && (windows /= 2) > 0);
+    return error;
+}
+
 static int take_memory(struct build *build, struct problem *problem)
 {
     struct plan *plan = build->plan;
@@ -71,6 +96,8 @@ static int take_memory(struct build *build, struct problem *problem)
     }
     if (error == 0 && layout->scratch != SCRATCH_LOCAL)
         error = take_scratch(build, problem);
+    if (error == 0 && build->windows > 0)
+        error = take_windows(build, problem);
     return error;
 }
 
@@ -114,6 +141,7 @@ int plan_stage(struct build *build, const char *file, const char *function, cons
         .items = layout->items,
         .group_blocks = 1,
         .block_groups = 1,
+        .groups_together = 1,
         .group_rows = 1,
         .sides = 1,
         .local_bytes = 64,

@@ -22,6 +22,9 @@ struct build {
     double *work;                   /* [N] */
     /* set by variant.measure: what fill() will find at plan->spectra_offset and state_offset */
     uint64_t spectra_floats, state_floats;
+    /* windows of a launch that should have scratch, where `window_groups` groups share one; 0: none
+     * is shared */
+    uint32_t windows, window_groups;
     uint64_t real_parts; /* floats of STATE before them, ROW_NONE: none */
 };
 

@@ -55,10 +55,11 @@ struct stage {
     struct kernel *rare;
     uint32_t whole_slots;
     stage_function *run;
-    uint32_t items;        /* work-items of a group */
-    uint32_t group_blocks; /* blocks of a row that a group computes */
-    uint32_t block_groups; /* groups that share these blocks of a row */
-    uint32_t group_rows;   /* rows that a group computes; `count` is a multiple of it */
+    uint32_t items;           /* work-items of a group */
+    uint32_t group_blocks;    /* blocks of a row that a group computes */
+    uint32_t block_groups;    /* groups that share these blocks of a row */
+    uint32_t groups_together; /* neighbouring groups that one launch has to compute; 1: any */
+    uint32_t group_rows;      /* rows that a group computes; `count` is a multiple of it */
     /* The kernels read the items' struct row_group and the templates in place of rows: they get the
      * number of the launch's first group for that of its first row. They also write the counts of
      * clipped samples of every block, which nobody needs to clear. */
@@ -99,6 +100,7 @@ struct plan {
     struct kernel *rows_fill, *rows_fill_many;
     struct kernel *words_clear; /* likewise; clears counts of clipped samples */
     uint32_t scratch_groups;
+    uint64_t scratch_queue_bytes; /* from one queue's scratch to the next one's; 0: one for all */
     bool stateful;
     bool on_host; /* its stages run on the device thread, on the host's memory */
     struct plan_reference *reference; /* NULL: not prepared yet */

@@ -4,7 +4,8 @@
  *
  * There are two ways. kernels/fused_wide.cl computes the plans that wide.h has a shape for, with a
  * second program for the blocks that it leaves out (stage.rare); kernels/fused.cl computes all
- * others, and those that decimate.
+ * others, and those that decimate. Windows too long for a work-group are shared by two of them,
+ * through a scratch in device memory (kernels/fused_split.cl).
  *
  * A row computes one output; an input without an edge has a row for its report. Neighbouring
  * channels share a work-group, and rows that compute nothing fill up the last one. A program is
@@ -83,6 +84,21 @@ static bool cut_find(const struct device *device, const struct plan_spec *spec, 
     return registers_local_bytes(&cut->shape) + registers_report_bytes(&cut->shape) <= local_bytes;
 }
 
+/* How many groups share a window. */
+static uint32_t cut_split(const struct cut *cut)
+{
+    return cut->wide != NULL ? cut->wide->split : 1;
+}
+
+/* Whether it is a good choice where nobody asks for it. Groups that share a window need a fence of
+ * the device's scope, which OpenCL C 1.2 does not have; NVIDIA's kernels use that of PTX. */
+static bool suits_by_rule(const struct device *device, const struct plan_spec *spec,
+                          const struct wide *wide)
+{
+    return spec->inputs <= wide->rule_channels &&
+           (wide->split == 1 || device_is_nvidia(&device->found.info));
+}
+
 static int fused_layout(const struct device *device, const struct plan_spec *spec,
                         const struct variant *variant, bool by_name, struct layout *layout,
                         struct problem *problem)
@@ -104,6 +120,11 @@ static int fused_layout(const struct device *device, const struct plan_spec *spe
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "%s: staged is faster for N = %u and %u channels", variant->name,
                            layout->fft, spec->inputs);
+    if (!by_name && cut.wide != NULL && !suits_by_rule(device, spec, cut.wide))
+        return problem_set(problem, ERROR_UNSUPPORTED,
+                           "%s: with N = %u and %u channels it was not measured as faster on "
+                           "this device; use the variant \"staged\"",
+                           variant->name, layout->fft, spec->inputs);
     return 0;
 }
 
@@ -114,6 +135,11 @@ static void fused_measure(struct build *build)
     build->spectra_floats = spectra_place(build);
     if (cut_find(build->device, build->spec, build->plan->layout.fft / 2, &cut))
         build->spectra_floats += wide_table_floats(&cut.shape);
+    if (cut_split(&cut) > 1) {
+        const uint64_t most = (uint64_t)build->spec->inputs * build->plan->blocks_max;
+        build->windows = most < SPLIT_WINDOWS ? (uint32_t)most : SPLIT_WINDOWS;
+        build->window_groups = cut_split(&cut);
+    }
 }
 
 /* ---- spectra ----------------------------------------------------------------------------- */
@@ -247,12 +273,10 @@ int fused_options(const struct build *build, const struct registers *shape, cons
     return length;
 }
 
-/* The order in which the last pass holds the bins, two points of an item side by side. */
 static uint32_t bin_at(const void *order, uint32_t place)
 {
-    const struct registers *shape = order;
-    const uint32_t threads = shape->points / shape->each, pair = place / 2;
-    return registers_bin(shape, (pair / threads * 2 + place % 2) * threads + pair % threads);
+    const struct cut *cut = order;
+    return wide_bin(&cut->shape, cut_split(cut), place);
 }
 
 /* ---- stages ------------------------------------------------------------------------------ */
@@ -279,10 +303,13 @@ static int wide_stage(struct build *build, const struct cut *cut, const struct r
                            sizeof options - (size_t)length);
     length += snprintf(options + length, sizeof options - (size_t)length,
                        " -D CODES=%d -D LEAVE=%d", codes, build->device->found.info.gpu);
+    const bool shared = cut->wide->split > 1;
+    const char *file = shared ? "fused_split.cl" : "fused_wide.cl";
+    const char *function = shared ? "fused_split" : "fused_wide";
     char *end = options + length;
     const size_t left = sizeof options - (size_t)length;
     snprintf(end, left, " -D RARE=0");
-    int error = plan_stage(build, "fused_wide.cl", "fused_wide", options, capacity, stage, problem);
+    int error = plan_stage(build, file, function, options, capacity, stage, problem);
     if (error < 0)
         return error;
     snprintf(end, left, " -D RARE=1");
@@ -290,7 +317,7 @@ static int wide_stage(struct build *build, const struct cut *cut, const struct r
     (*stage)->whole_slots = shape->run;
     (*stage)->sides = capacity / (shape->width * shape->pair);
     (*stage)->shared_bytes = wide_report_bytes(shape);
-    return plan_stage_rare(build, *stage, "fused_wide.cl", "fused_wide", options, problem);
+    return plan_stage_rare(build, *stage, file, function, options, problem);
 }
 
 static int general_stage(struct build *build, const struct cut *cut, const struct row *rows,
@@ -325,13 +352,14 @@ static int fused_fill(struct build *build, struct problem *problem)
     const bool found = cut_find(build->device, spec, plan->layout.fft / 2, &cut);
     assert(found); /* fused_layout has checked it */
     (void)found;
+    const uint32_t split = cut_split(&cut);
     const uint32_t group_rows = cut.shape.width * cut.shape.pair;
     const uint32_t capacity = (spec->inputs + group_rows - 1) / group_rows * group_rows;
     const double codes = code_scale(plan, &cut);
     struct row *rows = calloc(capacity, sizeof *rows);
     if (rows == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
-    int error = fused_spectra(build, bin_at, &cut.shape,
+    int error = fused_spectra(build, bin_at, &cut,
                               fused_fold(plan, spec) * (codes != 0 ? codes : 1), problem);
     if (error == 0 && fused_rows(build, rows) < 0)
         error = problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
@@ -358,6 +386,7 @@ static int fused_fill(struct build *build, struct problem *problem)
         stage->items = registers_items(&cut.shape);
         stage->group_rows = group_rows;
         stage->group_blocks = cut.shape.blocks;
+        stage->block_groups = stage->groups_together = split;
         stage->local_bytes = registers_local_bytes(&cut.shape);
     }
     free(rows);

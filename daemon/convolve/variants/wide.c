@@ -10,64 +10,70 @@
 #include <stdio.h>
 
 #include "convolve/plan/spec.h"
+#include "kernels/row.h"
 
 enum {
     SUM_BYTES = 12,   /* an item leaves for each of its transforms, kernels/wide.clh */
     EVENT_BYTES = 24, /* of a transform */
+    ANY = CHANNELS_MAX,
 };
 
 /* Points, points of an item, radices, width, blocks, pieces, pair, run, tables; limit of registers,
- * prefetch, lines. */
+ * prefetch, lines, split, most channels by rule. */
 static const struct wide float_one[] = {
-    {{64, 16, {4, 16, 1, 1}, 1, 32, 1, 1, 4, false}, 64, PREFETCH_NONE, true},
-    {{128, 16, {8, 16, 1, 1}, 1, 16, 1, 1, 2, false}, 64, PREFETCH_NONE, false},
-    {{256, 16, {16, 16, 1, 1}, 1, 8, 1, 1, 1, false}, 64, PREFETCH_NONE, false},
-    {{512, 16, {8, 8, 8, 1}, 1, 4, 1, 1, 2, false}, 64, PREFETCH_NONE, false},
-    {{1024, 16, {8, 8, 16, 1}, 1, 2, 1, 1, 2, false}, 72, PREFETCH_NONE, false},
-    {{2048, 16, {8, 16, 16, 1}, 1, 1, 1, 1, 2, false}, 80, PREFETCH_NONE, false},
-    {{4096, 32, {16, 16, 16, 1}, 1, 1, 1, 1, 2, false}, 128, PREFETCH_NONE, false},
-    {{8192, 32, {32, 16, 16, 1}, 1, 1, 2, 1, 1, false}, 124, PREFETCH_LATER, false},
-    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 2, false}, 128, PREFETCH_LATER, false},
-    {{0}, 0, PREFETCH_NONE, false},
+    {{64, 16, {4, 16, 1, 1}, 1, 32, 1, 1, 4, false}, 64, PREFETCH_NONE, true, 1, ANY},
+    {{128, 16, {8, 16, 1, 1}, 1, 16, 1, 1, 2, false}, 64, PREFETCH_NONE, false, 1, ANY},
+    {{256, 16, {16, 16, 1, 1}, 1, 8, 1, 1, 1, false}, 64, PREFETCH_NONE, false, 1, ANY},
+    {{512, 16, {8, 8, 8, 1}, 1, 4, 1, 1, 2, false}, 64, PREFETCH_NONE, false, 1, ANY},
+    {{1024, 16, {8, 8, 16, 1}, 1, 2, 1, 1, 2, false}, 72, PREFETCH_NONE, false, 1, ANY},
+    {{2048, 16, {8, 16, 16, 1}, 1, 1, 1, 1, 2, false}, 80, PREFETCH_NONE, false, 1, ANY},
+    {{4096, 32, {16, 16, 16, 1}, 1, 1, 1, 1, 2, false}, 128, PREFETCH_NONE, false, 1, ANY},
+    {{8192, 32, {32, 16, 16, 1}, 1, 1, 2, 1, 1, false}, 124, PREFETCH_LATER, false, 1, ANY},
+    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 2, false}, 128, PREFETCH_LATER, false, 1, ANY},
+    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 2, false}, 128, PREFETCH_LATER, false, 2, 1},
+    {{0}, 0, PREFETCH_NONE, false, 1, 0},
 };
 
 static const struct wide float_many[] = {
-    {{64, 8, {8, 8, 1, 1}, 4, 2, 1, 2, 1, false}, 80, PREFETCH_NONE, false},
-    {{128, 16, {16, 8, 1, 1}, 4, 1, 2, 2, 1, false}, 128, PREFETCH_NONE, false},
-    {{256, 16, {16, 16, 1, 1}, 4, 1, 2, 2, 1, false}, 128, PREFETCH_NONE, false},
-    {{512, 16, {16, 8, 4, 1}, 4, 1, 2, 2, 1, false}, 128, PREFETCH_FIRST, false},
-    {{1024, 16, {16, 8, 8, 1}, 4, 1, 2, 2, 1, false}, 128, PREFETCH_NONE, false},
-    {{2048, 16, {16, 16, 8, 1}, 4, 1, 4, 2, 1, false}, 128, PREFETCH_NONE, false},
-    {{4096, 16, {16, 16, 16, 1}, 2, 1, 4, 2, 1, false}, 128, PREFETCH_FIRST, false},
-    {{8192, 32, {32, 16, 16, 1}, 1, 1, 2, 1, 1, false}, 124, PREFETCH_FIRST, false},
-    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 1, false}, 128, PREFETCH_NONE, false},
-    {{0}, 0, PREFETCH_NONE, false},
+    {{64, 8, {8, 8, 1, 1}, 4, 2, 1, 2, 1, false}, 80, PREFETCH_NONE, false, 1, ANY},
+    {{128, 16, {16, 8, 1, 1}, 4, 1, 2, 2, 1, false}, 128, PREFETCH_NONE, false, 1, ANY},
+    {{256, 16, {16, 16, 1, 1}, 4, 1, 2, 2, 1, false}, 128, PREFETCH_NONE, false, 1, ANY},
+    {{512, 16, {16, 8, 4, 1}, 4, 1, 2, 2, 1, false}, 128, PREFETCH_FIRST, false, 1, ANY},
+    {{1024, 16, {16, 8, 8, 1}, 4, 1, 2, 2, 1, false}, 128, PREFETCH_NONE, false, 1, ANY},
+    {{2048, 16, {16, 16, 8, 1}, 4, 1, 4, 2, 1, false}, 128, PREFETCH_NONE, false, 1, ANY},
+    {{4096, 16, {16, 16, 16, 1}, 2, 1, 4, 2, 1, false}, 128, PREFETCH_FIRST, false, 1, ANY},
+    {{8192, 32, {32, 16, 16, 1}, 1, 1, 2, 1, 1, false}, 124, PREFETCH_FIRST, false, 1, ANY},
+    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 1, false}, 128, PREFETCH_NONE, false, 1, ANY},
+    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 1, false}, 128, PREFETCH_NONE, false, 2, 2},
+    {{0}, 0, PREFETCH_NONE, false, 1, 0},
 };
 
 static const struct wide int16_one[] = {
-    {{64, 16, {4, 16, 1, 1}, 1, 32, 1, 1, 4, false}, 0, PREFETCH_NONE, false},
-    {{128, 16, {8, 16, 1, 1}, 1, 16, 1, 1, 2, false}, 64, PREFETCH_NONE, false},
-    {{256, 16, {16, 16, 1, 1}, 1, 8, 1, 1, 1, true}, 64, PREFETCH_NONE, false},
-    {{512, 32, {16, 32, 1, 1}, 1, 8, 1, 1, 2, true}, 128, PREFETCH_NONE, false},
-    {{1024, 32, {32, 32, 1, 1}, 1, 4, 1, 1, 1, true}, 128, PREFETCH_NONE, false},
-    {{2048, 16, {8, 16, 16, 1}, 1, 1, 1, 1, 2, false}, 64, PREFETCH_NONE, false},
-    {{4096, 32, {16, 8, 32, 1}, 1, 1, 1, 1, 2, false}, 0, PREFETCH_LATER, false},
-    {{8192, 32, {32, 16, 16, 1}, 1, 1, 2, 1, 1, false}, 112, PREFETCH_NONE, false},
-    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 2, false}, 128, PREFETCH_NONE, false},
-    {{0}, 0, PREFETCH_NONE, false},
+    {{64, 16, {4, 16, 1, 1}, 1, 32, 1, 1, 4, false}, 0, PREFETCH_NONE, false, 1, ANY},
+    {{128, 16, {8, 16, 1, 1}, 1, 16, 1, 1, 2, false}, 64, PREFETCH_NONE, false, 1, ANY},
+    {{256, 16, {16, 16, 1, 1}, 1, 8, 1, 1, 1, true}, 64, PREFETCH_NONE, false, 1, ANY},
+    {{512, 32, {16, 32, 1, 1}, 1, 8, 1, 1, 2, true}, 128, PREFETCH_NONE, false, 1, ANY},
+    {{1024, 32, {32, 32, 1, 1}, 1, 4, 1, 1, 1, true}, 128, PREFETCH_NONE, false, 1, ANY},
+    {{2048, 16, {8, 16, 16, 1}, 1, 1, 1, 1, 2, false}, 64, PREFETCH_NONE, false, 1, ANY},
+    {{4096, 32, {16, 8, 32, 1}, 1, 1, 1, 1, 2, false}, 0, PREFETCH_LATER, false, 1, ANY},
+    {{8192, 32, {32, 16, 16, 1}, 1, 1, 2, 1, 1, false}, 112, PREFETCH_NONE, false, 1, ANY},
+    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 2, false}, 128, PREFETCH_NONE, false, 1, ANY},
+    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 2, false}, 128, PREFETCH_NONE, false, 2, 1},
+    {{0}, 0, PREFETCH_NONE, false, 1, 0},
 };
 
 static const struct wide int16_many[] = {
-    {{64, 8, {8, 8, 1, 1}, 4, 2, 1, 2, 1, false}, 0, PREFETCH_NONE, false},
-    {{128, 16, {16, 8, 1, 1}, 4, 1, 1, 2, 1, false}, 128, PREFETCH_NONE, false},
-    {{256, 16, {16, 16, 1, 1}, 4, 1, 1, 2, 1, false}, 128, PREFETCH_NONE, false},
-    {{512, 16, {16, 8, 4, 1}, 4, 1, 2, 2, 1, false}, 112, PREFETCH_NONE, false},
-    {{1024, 16, {16, 8, 8, 1}, 4, 1, 2, 2, 1, false}, 112, PREFETCH_NONE, false},
-    {{2048, 16, {16, 16, 8, 1}, 4, 1, 4, 2, 1, false}, 112, PREFETCH_NONE, false},
-    {{4096, 16, {16, 16, 16, 1}, 2, 1, 4, 2, 1, false}, 112, PREFETCH_NONE, false},
-    {{8192, 32, {32, 16, 16, 1}, 1, 1, 2, 1, 1, false}, 112, PREFETCH_NONE, false},
-    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 1, false}, 128, PREFETCH_NONE, false},
-    {{0}, 0, PREFETCH_NONE, false},
+    {{64, 8, {8, 8, 1, 1}, 4, 2, 1, 2, 1, false}, 0, PREFETCH_NONE, false, 1, ANY},
+    {{128, 16, {16, 8, 1, 1}, 4, 1, 1, 2, 1, false}, 128, PREFETCH_NONE, false, 1, ANY},
+    {{256, 16, {16, 16, 1, 1}, 4, 1, 1, 2, 1, false}, 128, PREFETCH_NONE, false, 1, ANY},
+    {{512, 16, {16, 8, 4, 1}, 4, 1, 2, 2, 1, false}, 112, PREFETCH_NONE, false, 1, ANY},
+    {{1024, 16, {16, 8, 8, 1}, 4, 1, 2, 2, 1, false}, 112, PREFETCH_NONE, false, 1, ANY},
+    {{2048, 16, {16, 16, 8, 1}, 4, 1, 4, 2, 1, false}, 112, PREFETCH_NONE, false, 1, ANY},
+    {{4096, 16, {16, 16, 16, 1}, 2, 1, 4, 2, 1, false}, 112, PREFETCH_NONE, false, 1, ANY},
+    {{8192, 32, {32, 16, 16, 1}, 1, 1, 2, 1, 1, false}, 112, PREFETCH_NONE, false, 1, ANY},
+    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 1, false}, 128, PREFETCH_NONE, false, 1, ANY},
+    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 1, false}, 128, PREFETCH_NONE, false, 2, 2},
+    {{0}, 0, PREFETCH_NONE, false, 1, 0},
 };
 
 /* Every output is the real result of the input of its own number, and no sample has an offset. */
@@ -93,9 +99,10 @@ const struct wide *wide_find(const struct plan_spec *spec, uint32_t points)
         return NULL;
     const struct wide *wide = spec->inputs == 1 ? (integers ? int16_one : float_one)
                                                 : (integers ? int16_many : float_many);
-    while (wide->shape.points != 0 && wide->shape.points != points)
+    while (wide->shape.points != 0 && wide->shape.points * wide->split != points)
         wide++;
-    return wide->shape.points != 0 ? wide : NULL;
+    const bool scratch_suffices = wide->split == 1 || spec->inputs <= SPLIT_WINDOWS;
+    return wide->shape.points != 0 && scratch_suffices ? wide : NULL;
 }
 
 bool wide_fit(const struct wide *wide, const struct plan_spec *spec, uint64_t local_bytes,
@@ -128,6 +135,14 @@ bool wide_fit(const struct wide *wide, const struct plan_spec *spec, uint64_t lo
         }
         *shape = next;
     }
+}
+
+uint32_t wide_bin(const struct registers *shape, uint32_t split, uint32_t place)
+{
+    const uint32_t threads = shape->points / shape->each, part = place / shape->points;
+    const uint32_t within = place % shape->points, pair = within / 2;
+    return part + split * registers_bin(shape, (pair / threads * 2 + within % 2) * threads +
+                                                   pair % threads);
 }
 
 uint64_t wide_report_bytes(const struct registers *shape)
