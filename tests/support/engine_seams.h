@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct plan_info;
+struct wide;
 
 struct engine_seams {
     /* seam_device.c */
@@ -34,6 +35,10 @@ struct engine_seams {
      * float of a frame, counted from 1, as if the device had computed it; 0: none */
     uint32_t wrong_float;
     float wrong_by;
+    /* seam_wide.c; may change between plans: "fused" computes plans of as many points in this
+     * shape, which must suit them; NULL: in those of its table. For windows that groups share:
+     * there they are long */
+    const struct wide *wide;
     /* seam_host.c */
     const char *host_isa; /* instruction set of the variant "host" (host_isa_name), NULL: the widest
                            */

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "convolve/variants/wide.h"
 #include "tests/support/engine_harness.h"
 #include "tests/support/engine_seams.h"
 
@@ -23,25 +24,30 @@ static const struct {
     uint32_t hop, fft, taps, channels;
     enum output_form form;
     bool local; /* false: as if local memory were too small */
+    bool split; /* two groups share a window */
 } shapes[] = {
-    {"lanes", "s16be", 32, 64, 33, 2, OUTPUT_REAL, true},
-    {"lanes", "f32le", 32, 64, 20, 9, OUTPUT_ENVELOPE, true},
-    {"lanes", "s24be", 20, 64, 33, 17, OUTPUT_REAL, true},
-    {"fused", "s24be", 40, 64, 25, 2, OUTPUT_ENVELOPE, true},
-    {"fused", "f32le", 100, 128, 29, 1, OUTPUT_REAL, true}, /* whole sectors: runs, pairs */
-    {"fused", "s16be", 100, 128, 29, 4, OUTPUT_REAL, true},
-    {"direct", "s16be", 32, 64, 20, 2, OUTPUT_REAL, true},
-    {"direct", "s24le", 45, 64, 9, 17, OUTPUT_REAL, true},
-    {"direct", "f32be", 32, 64, 30, 3, OUTPUT_ENVELOPE, true},
-    {"local", "s16be", 32, 64, 33, 2, OUTPUT_REAL, true},
-    {"local", "s24le", 50, 128, 60, 3, OUTPUT_ENVELOPE, true},
-    {"local", "f32be", 100, 256, 157, 1, OUTPUT_COMPLEX, true},
-    {"general", "u8", 32, 64, 100, 3, OUTPUT_REAL, true},
-    {"general", "s32be", 30, 128, 200, 2, OUTPUT_ENVELOPE, true},
-    {"general", "s16le", 128, 256, 129, 1, OUTPUT_REAL, false},
-    {"overlap-add", "u16le", 32, 128, 90, 2, OUTPUT_COMPLEX, true},
-    {"overlap-add-general", "s16be", 32, 64, 100, 2, OUTPUT_REAL, true},
+    {"lanes", "s16be", 32, 64, 33, 2, OUTPUT_REAL, true, false},
+    {"lanes", "f32le", 32, 64, 20, 9, OUTPUT_ENVELOPE, true, false},
+    {"lanes", "s24be", 20, 64, 33, 17, OUTPUT_REAL, true, false},
+    {"fused", "s24be", 40, 64, 25, 2, OUTPUT_ENVELOPE, true, false},
+    {"fused", "f32le", 100, 128, 29, 1, OUTPUT_REAL, true, false}, /* whole sectors: runs, pairs */
+    {"fused", "s16be", 100, 128, 29, 4, OUTPUT_REAL, true, false},
+    {"fused", "f32le", 100, 128, 29, 1, OUTPUT_REAL, true, true},
+    {"direct", "s16be", 32, 64, 20, 2, OUTPUT_REAL, true, false},
+    {"direct", "s24le", 45, 64, 9, 17, OUTPUT_REAL, true, false},
+    {"direct", "f32be", 32, 64, 30, 3, OUTPUT_ENVELOPE, true, false},
+    {"local", "s16be", 32, 64, 33, 2, OUTPUT_REAL, true, false},
+    {"local", "s24le", 50, 128, 60, 3, OUTPUT_ENVELOPE, true, false},
+    {"local", "f32be", 100, 256, 157, 1, OUTPUT_COMPLEX, true, false},
+    {"general", "u8", 32, 64, 100, 3, OUTPUT_REAL, true, false},
+    {"general", "s32be", 30, 128, 200, 2, OUTPUT_ENVELOPE, true, false},
+    {"general", "s16le", 128, 256, 129, 1, OUTPUT_REAL, false, false},
+    {"overlap-add", "u16le", 32, 128, 90, 2, OUTPUT_COMPLEX, true, false},
+    {"overlap-add-general", "s16be", 32, 64, 100, 2, OUTPUT_REAL, true, false},
 };
+
+static const struct wide split = {
+    {32, 8, {4, 8, 1, 1}, 1, 1, 1, 1, 2, false}, 0, PREFETCH_NONE, false, 2, 1};
 
 static void small_shapes(void **state)
 {
@@ -61,6 +67,7 @@ static void small_shapes(void **state)
             plan.spec.variant = shapes[i].variant;
             plan.spec.fft = shapes[i].fft;
             plan.spec.blocks_max = 2;
+            engine_seams.wide = shapes[i].split ? &split : NULL;
             test_plan_prepare(engine, &plan, signal);
             struct test_run run =
                 run_plan(engine, &plan, signal, &(struct run_options){.seed = i, .ring_offset = 7});
@@ -70,6 +77,7 @@ static void small_shapes(void **state)
             test_plan_free(&plan);
             signal_free(signal);
         }
+        engine_seams.wide = NULL;
         harness_engine_close(engine);
     }
     engine_seams.local_bytes = 0;
