@@ -30,7 +30,7 @@ static const struct wide float_one[] = {
     {{4096, 32, {16, 16, 16, 1}, 1, 1, 1, 1, 2, false}, 128, PREFETCH_NONE, false, 1, ANY},
     {{8192, 32, {32, 16, 16, 1}, 1, 1, 2, 1, 1, false}, 124, PREFETCH_LATER, false, 1, ANY},
     {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 2, false}, 128, PREFETCH_LATER, false, 1, ANY},
-    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 2, false}, 128, PREFETCH_LATER, false, 2, 1},
+    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 2, false}, 128, PREFETCH_NONE, false, 2, 1},
     {{0}, 0, PREFETCH_NONE, false, 1, 0},
 };
 
@@ -44,7 +44,7 @@ static const struct wide float_many[] = {
     {{4096, 16, {16, 16, 16, 1}, 2, 1, 4, 2, 1, false}, 128, PREFETCH_FIRST, false, 1, ANY},
     {{8192, 32, {32, 16, 16, 1}, 1, 1, 2, 1, 1, false}, 124, PREFETCH_FIRST, false, 1, ANY},
     {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 1, false}, 128, PREFETCH_NONE, false, 1, ANY},
-    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 1, false}, 128, PREFETCH_NONE, false, 2, 2},
+    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 1, false}, 128, PREFETCH_NONE, false, 2, 4},
     {{0}, 0, PREFETCH_NONE, false, 1, 0},
 };
 
@@ -72,7 +72,7 @@ static const struct wide int16_many[] = {
     {{4096, 16, {16, 16, 16, 1}, 2, 1, 4, 2, 1, false}, 112, PREFETCH_NONE, false, 1, ANY},
     {{8192, 32, {32, 16, 16, 1}, 1, 1, 2, 1, 1, false}, 112, PREFETCH_NONE, false, 1, ANY},
     {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 1, false}, 128, PREFETCH_NONE, false, 1, ANY},
-    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 1, false}, 128, PREFETCH_NONE, false, 2, 2},
+    {{16384, 32, {16, 32, 32, 1}, 1, 1, 4, 1, 1, false}, 128, PREFETCH_NONE, false, 2, 4},
     {{0}, 0, PREFETCH_NONE, false, 1, 0},
 };
 

@@ -208,8 +208,9 @@ static void the_rule_knows_the_device(void **state)
     } cases[] = {
         {"NVIDIA CUDA", 1, FFT_MOST, false, true},
         {"NVIDIA CUDA", 2, FFT_MOST, false, true},
-        {"NVIDIA CUDA", 4, FFT_MOST, false, false},
-        {"NVIDIA CUDA", 4, FFT_MOST, true, true},
+        {"NVIDIA CUDA", 4, FFT_MOST, false, true},
+        {"NVIDIA CUDA", 6, FFT_MOST, false, false},
+        {"NVIDIA CUDA", 6, FFT_MOST, true, true},
         {"NVIDIA CUDA", 1, 2 * FFT_MOST, true, false},
         {"Portable Computing Language", 1, FFT_MOST, false, false},
         {"Portable Computing Language", 1, FFT_MOST, true, true},
