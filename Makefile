@@ -468,7 +468,8 @@ $(BUILD)/bench/%.o: CPPFLAGS += $(FFTW_CFLAGS)
 $(BUILD)/bench/%.o: CFLAGS += -O3 -march=native -ffp-contract=fast
 
 # What can leave out the engine's copies (bench/gpu_resident.c).
-RESIDENT_WRAPS := -Wl,--wrap=mirror_copy_fresh -Wl,--wrap=mirror_copy_results
+RESIDENT_WRAPS := -Wl,--wrap=mirror_copy_fresh -Wl,--wrap=mirror_copy_results \
+                  -Wl,--wrap=mirror_fetch_full -Wl,--wrap=reports_unpack
 $(BUILD)/bench/bench_gpu: $(BENCH_GPU_SRC:%.c=$(BUILD)/%.o)
 $(BUILD)/bench/bench_gpu: BENCH_WRAPS := $(RESIDENT_WRAPS)
 $(BENCH): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BENCH_COMMON_OBJ) $(LIBDAEMON)

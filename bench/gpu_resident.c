@@ -2,6 +2,7 @@
 #include "bench/gpu_resident.h"
 
 #include "convolve/mirror.h"
+#include "convolve/reports.h"
 
 bool gpu_resident;
 
@@ -20,4 +21,19 @@ cl_int __wrap_mirror_copy_results(struct engine *engine, cl_command_queue queue,
 cl_int __wrap_mirror_copy_results(struct engine *engine, cl_command_queue queue, struct slot *slot)
 {
     return gpu_resident ? CL_SUCCESS : __real_mirror_copy_results(engine, queue, slot);
+}
+
+cl_int __real_mirror_fetch_full(struct engine *engine, struct slot *slot);
+cl_int __wrap_mirror_fetch_full(struct engine *engine, struct slot *slot);
+cl_int __wrap_mirror_fetch_full(struct engine *engine, struct slot *slot)
+{
+    return gpu_resident ? CL_SUCCESS : __real_mirror_fetch_full(engine, slot);
+}
+
+void __real_reports_unpack(const struct slot *slot);
+void __wrap_reports_unpack(const struct slot *slot);
+void __wrap_reports_unpack(const struct slot *slot)
+{
+    if (!gpu_resident)
+        __real_reports_unpack(slot);
 }

@@ -1,7 +1,7 @@
 /*
  * Batches without the engine's copies: the samples lie in device memory already, and the results
- * stay there. The linker puts the wrappers of gpu_resident.c in the place of the engine's copies
- * (RESIDENT_WRAPS in the Makefile).
+ * stay there, packed reports with them. The linker puts the wrappers of gpu_resident.c in the place
+ * of the engine's functions (RESIDENT_WRAPS in the Makefile).
  */
 #ifndef CONVOLVD_BENCH_GPU_RESIDENT_H
 #define CONVOLVD_BENCH_GPU_RESIDENT_H

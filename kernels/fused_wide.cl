@@ -28,16 +28,20 @@
  * Options: those of registers.clh and encode.clh; WORD (2 or 4 bytes), SWAP, KIND (0 two's
  * complement, 2 float), FRAME_BYTES, STRIDE, HOP, LOAD_FROM, SCALED and GAINS as in window.clh;
  * SIDES (groups of channels that an item has, which lie in the first dimension of the launch),
- * CODES (results are 16-bit integers whose scale is part of the spectra), RARE, LEAVE (a group
- * without rare blocks returns at once; not on CPUs, where PoCL 3.1 has all items behind such a
- * return take the branches of the first), UNSIZED (the group's size is not declared: NVIDIA's
- * compiler ignores a limit of registers where it is), NVIDIA (inline PTX), with it PREFETCH (of
- * spectra: 1 at the start, 2 after the first pass) and LINES (loads fetch lines of 128 bytes).
+ * CODES (results are 16-bit integers whose scale is part of the spectra), PACKED (not 0: reports
+ * are, as row.h describes), RARE, LEAVE (a group without rare blocks returns at once; not on CPUs,
+ * where PoCL 3.1 has all items behind such a return take the branches of the first), UNSIZED (the
+ * group's size is not declared: NVIDIA's compiler ignores a limit of registers where it is), NVIDIA
+ * (inline PTX), with it PREFETCH (of spectra: 1 at the start, 2 after the first pass) and LINES
+ * (loads fetch lines of 128 bytes).
  */
 #include "row.h"
 #include "encode.clh"
 #include "registers.clh"
 #include "wide.clh"
+#if PACKED
+#include "packed.clh"
+#endif
 
 __kernel
 #ifndef UNSIZED
@@ -89,7 +93,13 @@ __kernel
     if (PREFETCH == 2)
         spectra_prefetch(spectra, row, 0, t);
     passes_forward(x, memory, 0.25f, table, t, own);
+#if !PACKED
     sums_gather(sums, t);
+#elif PACKED == PACKED_EARLY
+    bool full = false; /* the report of transform t */
+    if (mine && t < PAIR)
+        full = packed_write(output, item, channel + t, k, sums - t * WIDTH, events + t, t);
+#endif
     UNROLL
     for (uint p = 0; p < PAIR; p++)
         filter_points(x + p * EACH, spectra + row[p].own.filter.re, t);
@@ -106,10 +116,20 @@ __kernel
 #ifdef RESULT_WORD
     barrier(CLK_LOCAL_MEM_FENCE); /* for events.clipped */
 #endif
+#if PACKED
+#if PACKED == PACKED_LATE
+    bool full = false;
+    if (mine && t < PAIR)
+        full = packed_write(output, item, channel + t, k, sums - t * WIDTH, events + t, t);
+#endif
+    if (mine && t < PAIR && (full || events[t].clipped > 0))
+        packed_fill(output, item, row + t, channel + t, k, sums - t * WIDTH, events + t, t);
+#else
     if (mine && t == 0) {
         UNROLL
         for (uint p = 0; p < PAIR; p++)
             report_write(output, item, row + p, channel + p, k,
                          sums_total(sums, p, 1, GATHER_ITEMS), events[p]);
     }
+#endif
 }

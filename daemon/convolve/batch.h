@@ -11,8 +11,12 @@
 #include "convolve/plan/spec.h"
 #include "convolve/ring.h"
 
-/* What the first pass saw in the new frames of one block of one input channel (present frames
- * only). */
+/*
+ * What the first pass saw in the new frames of one block of one input channel (present frames
+ * only). Counts and peaks are exact, sums those of single floats. Where a plan packs its reports
+ * (reports.h), sums of blocks below full scale are rounded: the squares of 16-bit integers to 2e-6
+ * of their value; those of floats to 6.2e-5 of it, and their sum to 1.6e-5 of block · peak.
+ */
 struct block_report {
     float sum, sum_squares, peak; /* physical values; peak = max |value| */
     uint32_t overload;  /* samples at either full-scale code (float: |normalised| ≥ 1) */
@@ -46,6 +50,7 @@ struct batch_item {
      * epoch_block·L + t ≡ phase (mod D) with t = 0…J·L-1, in order; with D = 1 all J·L. */
     float *samples;               /* with plan_info.results set: samples of that format, packed */
     struct block_report *reports; /* [J][inputs] */
+    const uint64_t *packed; /* the engine's: what it makes them of (reports.h); NULL: nothing */
     /* [J][outputs]: samples between write_from and write_until that an integer format has clipped,
      * or that were no number; NULL: the plan's results are native. */
     const uint32_t *saturated;

@@ -15,6 +15,7 @@
 #include "convolve/plan/plan.h"
 #include "convolve/plan/variant.h"
 #include "convolve/plan/wisdom.h"
+#include "convolve/reports.h"
 #include "convolve/worker.h"
 #include "core/clock.h"
 #include "core/doorbell.h"
@@ -75,7 +76,7 @@ static int open_device(struct engine *engine, const struct engine_options *optio
     planner->batch_samples = or_default(options->batch_output_floats, ENGINE_BATCH_FLOATS);
     planner->batch_reports = (planner->batch_samples / 16 + 4096) / 2 * 2; /* whole cache lines */
     const uint64_t slot_floats =
-        planner->batch_samples + planner->batch_reports * REPORT_FLOATS + 16;
+        planner->batch_samples + (planner->batch_reports + BATCH_ITEMS_MAX) * REPORT_FLOATS + 16;
     const uint64_t slots = engine->slot_count + 1, guard_room = 4 * ARENA_ALIGN_BYTES;
     const struct device_options wanted = {
         .name = options->device,
@@ -119,7 +120,8 @@ static int open_slots(struct engine *engine, struct problem *problem)
         slot->engine = engine;
         slot->worker = i == engine->slot_count;
         uint64_t results = 0, rows = 0, groups = 0;
-        const uint64_t reports_bytes = engine->planner.batch_reports * sizeof(struct block_report),
+        const uint64_t reports_bytes = (engine->planner.batch_reports + BATCH_ITEMS_MAX) *
+                                       sizeof(struct block_report),
                        samples_bytes = engine->planner.batch_samples * sizeof(float);
         int error = arena_take(&engine->device.output, engine->device.upload,
                                reports_bytes + samples_bytes, &results, problem);
@@ -134,6 +136,7 @@ static int open_slots(struct engine *engine, struct problem *problem)
                        ? error
                        : problem_prefix(problem, error, "lower `batch memory` or `batches`");
         slot->samples_offset = (results + reports_bytes) / sizeof(float);
+        slot->full_offset = results / sizeof(float);
         slot->groups_offset = (groups + sizeof(struct row_group) - 1) / sizeof(struct row_group);
         slot->rows_offset = (rows + sizeof(struct row) - 1) / sizeof(struct row);
         if (!slot->worker)
@@ -342,14 +345,15 @@ bool engine_takes_batch(const struct engine *engine)
 void engine_make_resident(struct engine *engine, const struct plan *plan)
 {
     uint64_t samples = plan->info.output_floats * (uint64_t)plan->hop * plan->blocks_max;
-    uint64_t reports = plan->info.inputs * (uint64_t)plan->blocks_max;
+    const struct reports_room room = reports_room(plan, plan_blocks_fit(plan));
     samples = samples < engine->planner.batch_samples ? samples : engine->planner.batch_samples;
-    reports = reports < engine->planner.batch_reports ? reports : engine->planner.batch_reports;
     for (uint32_t i = 0; i < engine->slot_count; i++) {
         const struct slot *slot = &engine->slots[i];
-        const uint64_t reports_bytes = reports * sizeof(struct block_report);
+        const uint64_t reports_bytes = room.copied * sizeof(struct block_report);
         arena_populate(&engine->device.output, slot->samples_offset * sizeof(float) - reports_bytes,
                        reports_bytes + samples * sizeof(float));
+        arena_populate(&engine->device.output, slot->full_offset * sizeof(float),
+                       room.full * sizeof(struct block_report));
         arena_populate(&engine->device.table, slot->rows_offset * sizeof(struct row),
                        plan->rows_most * sizeof(struct row));
     }
@@ -417,12 +421,10 @@ struct batch *engine_batch_take(struct engine *engine)
     if (engine->free_count == 0)
         return NULL;
     struct slot *slot = engine->free_slots[--engine->free_count];
-    slot->batch.count = 0;
+    slot_empty(slot);
     slot->batch.status = BATCH_OK;
     slot->batch.cost_ns = slot->batch.part_ns = slot->batch.overtaken_ns = 0;
     slot->batch.submitted_ns = slot->batch.started_ns = slot->batch.completed_ns = 0;
-    slot->samples_used = slot->reports_used = 0;
-    slot->rows_reserved = 0;
     return &slot->batch;
 }
 
@@ -449,7 +451,7 @@ uint32_t engine_batch_room(const struct engine *engine, const struct batch *batc
                           (plan->info.output_floats * plan->info.sample_bytes);
     const uint64_t samples = decimation_span(plan->info.decimate, kept) / plan->hop;
     const uint64_t reports =
-        (engine->planner.batch_reports - slot->reports_used) / plan->report_rows;
+        (engine->planner.batch_reports - slot->reports_reserved) / plan->report_rows;
     uint64_t blocks = samples < reports ? samples : reports;
     return (uint32_t)(blocks < plan->blocks_max ? blocks : plan->blocks_max);
 }
@@ -478,7 +480,7 @@ int engine_batch_add(struct engine *engine, struct batch *batch, const struct ba
     const uint64_t floats_taken = shared ? 0 : (floats + 15) / 16 * 16;
     if (batch->count == BATCH_ITEMS_MAX ||
         slot->samples_used + floats > engine->planner.batch_samples ||
-        slot->reports_used + reports > engine->planner.batch_reports ||
+        slot->reports_reserved + reports > engine->planner.batch_reports ||
         slot->rows_reserved + plan->rows_most > ROWS_PER_BATCH)
         return ERROR_FULL;
     struct batch_item *added = &batch->items[batch->count];
@@ -486,18 +488,12 @@ int engine_batch_add(struct engine *engine, struct batch *batch, const struct ba
     float *output = (float *)(void *)engine->device.output.host;
     added->samples = shared ? batch->items[batch->count - 1].samples
                             : output + slot->samples_offset + slot->samples_used;
-    added->reports = (struct block_report *)(void *)(output + slot->samples_offset) -
-                     slot->reports_used - reports;
-    added->saturated =
-        item->blocks == 0 || result_format_native(&plan->info.results)
-            ? NULL
-            : (const uint32_t *)(const void *)(added->reports +
-                                               (uint64_t)item->blocks * plan->info.inputs);
+    reports_place(engine, slot, added);
     batch->count++;
     slot->samples_used += floats_taken;
     if (slot->samples_used > engine->planner.batch_samples)
         slot->samples_used = engine->planner.batch_samples;
-    slot->reports_used += reports;
+    slot->reports_reserved += reports;
     slot->rows_reserved += plan->rows_most;
     const struct plan_rebuild rebuild = item_rebuild(item, &plan->submitted);
     batch->cost_ns += item_cost_ns(item, &rebuild);

@@ -87,6 +87,9 @@ static struct row_item item_of(const struct engine *engine, const struct work *w
         .clips = item->saturated == NULL
                      ? 0
                      : (uint64_t)((const float *)(const void *)item->saturated - output),
+        .packed = item->packed == NULL
+                      ? 0
+                      : (uint64_t)((const float *)(const void *)item->packed - output),
         .start = (uint32_t)(item->position - (back + into_span) * plan->hop),
         .mask = ring->ring.frames - 1,
         .blocks = plan_blocks_count(&blocks),

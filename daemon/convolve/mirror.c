@@ -2,6 +2,8 @@
 #include "convolve/mirror.h"
 
 #include "convolve/plan/plan.h"
+#include "convolve/reports.h"
+#include "core/clock.h"
 #include "signal/decimation.h"
 
 static const uint64_t apart_bytes = 1 << 20;
@@ -178,20 +180,69 @@ cl_int mirror_copy_fresh(struct engine *engine, cl_command_queue queue, const st
     return code;
 }
 
+/* Floats of OUTPUT [offset, offset + count), after what `waits` says. */
+static cl_int copy_out(struct engine *engine, cl_command_queue queue, cl_bool blocking,
+                       uint64_t offset, uint64_t count, const cl_event *waits, cl_event *event)
+{
+    traffic_add(&engine->traffic.result, count * sizeof(float));
+    return clEnqueueReadBuffer(queue, engine->device.output.device, blocking,
+                               offset * sizeof(float), count * sizeof(float),
+                               engine->device.output.host + offset * sizeof(float), waits != NULL,
+                               waits, event);
+}
+
+/* Batches after one with full reports that get theirs with their results: most of what makes
+ * reports full, such as a sensor at full scale, comes in runs. */
+enum { FULL_FOR_BATCHES = 256 };
+
+/* Of the plans that pack their reports; counts down. */
+static bool full_lately(const struct slot *slot)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < slot->batch.count; i++) {
+        const struct batch_item *item = &slot->batch.items[i];
+        if (item->packed == NULL || item->plan->full_lately == 0)
+            continue;
+        item->plan->full_lately--;
+        any = true;
+    }
+    return any;
+}
+
 cl_int mirror_copy_results(struct engine *engine, cl_command_queue queue, struct slot *slot)
 {
     const uint64_t reports = slot->reports_used * REPORT_FLOATS;
-    const uint64_t offset = (slot->samples_offset - reports) * sizeof(float),
-                   bytes = (reports + slot->samples_used) * sizeof(float);
     const cl_event kernels = slot->event;
-    const bool waits = queue != engine->device.queue;
-    if (bytes == 0)
+    const cl_event *waits = queue != engine->device.queue ? &kernels : NULL;
+    cl_int code = CL_SUCCESS;
+    if (reports + slot->samples_used == 0)
         return CL_SUCCESS;
     slot->event = NULL;
-    traffic_add(&engine->traffic.result, bytes);
-    const cl_int code = clEnqueueReadBuffer(queue, engine->device.output.device, CL_FALSE, offset,
-                                            bytes, engine->device.output.host + offset, waits,
-                                            waits ? &kernels : NULL, &slot->event);
+    slot->full_copied = full_lately(slot);
+    if (slot->full_copied)
+        code = copy_out(engine, queue, CL_FALSE, slot->full_offset, slot->full_used * REPORT_FLOATS,
+                        waits, NULL);
+    if (code == CL_SUCCESS)
+        code = copy_out(engine, queue, CL_FALSE, slot->samples_offset - reports,
+                        reports + slot->samples_used, waits, &slot->event);
     clReleaseEvent(kernels);
+    return code;
+}
+
+cl_int mirror_fetch_full(struct engine *engine, struct slot *slot)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < slot->batch.count; i++) {
+        const struct batch_item *item = &slot->batch.items[i];
+        if (!reports_any_full(item))
+            continue;
+        item->plan->full_lately = FULL_FOR_BATCHES;
+        any = true;
+    }
+    if (!any || slot->full_copied)
+        return CL_SUCCESS;
+    const cl_int code = copy_out(engine, engine->device.late, CL_TRUE, slot->full_offset,
+                                 slot->full_used * REPORT_FLOATS, NULL, NULL);
+    slot->done_ns = clock_monotonic_ns();
     return code;
 }

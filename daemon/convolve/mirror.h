@@ -12,7 +12,8 @@
  *     out                                        └► reports, samples ─► slot->event
  *
  * A copy costs 5 to 10 us whatever its size, so there are few: reports and samples of a batch lie
- * side by side, and presence bits follow when a batch first reads them.
+ * side by side, and presence bits follow when a batch first reads them. Full reports of plans that
+ * pack theirs (reports.h) lie apart, and are copied when a packed one says that they count.
  *
  * A failed copy leaves the mirror behind the host's memory. After any failed batch every ring is
  * copied again as far back as a batch reads it, before that batch's kernels: fresh frames, fed
@@ -34,6 +35,11 @@ cl_int mirror_copy_fresh(struct engine *engine, cl_command_queue queue, const st
 
 /* Enqueues the copy of reports and samples to the host, after slot->event, and becomes it. */
 cl_int mirror_copy_results(struct engine *engine, cl_command_queue queue, struct slot *slot);
+
+/* Copies a complete batch's full reports to the host, if a packed one says that they count and they
+ * have not come with the results; BLOCKS for as long as that takes. From then on they come with the
+ * results, for a while. */
+cl_int mirror_fetch_full(struct engine *engine, struct slot *slot);
 
 /* In place of both, for an item whose plan is on the host: the mirror lacks what the item has that
  * is new. A plan on the device that reads the ring later copies it first. */

@@ -26,12 +26,15 @@ struct slot {
     /* immutable */
     struct engine *engine;
     uint64_t samples_offset; /* floats of OUTPUT; reports lie before them, the last one first */
+    uint64_t full_offset;    /* floats of OUTPUT: full reports of plans that pack them, reports.h */
     uint64_t rows_offset;    /* rows of TABLE */
     uint64_t groups_offset;  /* groups of TABLE: struct row_group[ROWS_PER_BATCH] */
     bool worker;             /* the self-test's: a worker waits for it */
     /* LOOP while filling */
-    uint64_t samples_used; /* floats */
-    uint64_t reports_used; /* reports */
+    uint64_t samples_used;     /* floats */
+    uint64_t reports_reserved; /* reports, all together … */
+    uint64_t reports_used;     /* … those before the samples, packed ones being a quarter … */
+    uint64_t full_used;        /* … and those from full_offset on */
     uint32_t rows_reserved;
     int64_t expected_ns; /* of its plans' costs when it was submitted */
     uint64_t number;     /* of those submitted, from 1 */
@@ -41,6 +44,7 @@ struct slot {
     bool on_host;   /* nothing of it is on the device, though that has memory of its own: all of its
                        plans are on the host */
     bool apart; /* its copies have queues of their own; else all of it is on device.compute[0] */
+    bool full_copied; /* the full reports come to the host with the packed ones */
     cl_event event;
     uint64_t launch;                      /* its number */
     int64_t device_from_ns, predicted_ns; /* what was launched last, and what it should take */
@@ -50,5 +54,13 @@ struct slot {
     int64_t done_ns;
     cl_int status; /* of the event; CL_SUCCESS: complete */
 };
+
+/* Forgets the items; LOOP, or the device thread for the worker's slot. */
+static inline void slot_empty(struct slot *slot)
+{
+    slot->batch.count = 0;
+    slot->samples_used = slot->reports_reserved = slot->reports_used = slot->full_used = 0;
+    slot->rows_reserved = 0;
+}
 
 #endif

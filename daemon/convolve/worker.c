@@ -9,8 +9,10 @@
 
 #include "convolve/launch.h"
 #include "convolve/lost.h"
+#include "convolve/mirror.h"
 #include "convolve/parts.h"
 #include "convolve/plan/plan.h"
+#include "convolve/reports.h"
 #include "core/clock.h"
 #include "core/doorbell.h"
 #include "core/log.h"
@@ -373,13 +375,27 @@ static uint32_t next_done(const struct engine *engine)
     return engine->running_count;
 }
 
+/* A batch is complete once its reports are. */
+static int take_reports(struct engine *engine, struct slot *slot, int done)
+{
+    if (done != DONE_OK)
+        return done;
+    if (engine->device.mirrored)
+        slot->status = mirror_fetch_full(engine, slot);
+    if (slot->status != CL_SUCCESS)
+        return DONE_FAILED;
+    reports_unpack(slot);
+    return DONE_OK;
+}
+
 /* Hands back what has completed. */
 static void drain(struct engine *engine)
 {
     uint32_t at;
     while ((at = next_done(engine)) < engine->running_count) {
         struct slot *slot = engine->running[at];
-        const int done = atomic_load_explicit(&slot->done, memory_order_acquire);
+        const int done =
+            take_reports(engine, slot, atomic_load_explicit(&slot->done, memory_order_acquire));
         engine->running_count--;
         memmove(engine->running + at, engine->running + at + 1,
                 (engine->running_count - at) * sizeof engine->running[0]);

@@ -74,7 +74,8 @@ static void prefer_node(struct device *device)
 static int open_queues(struct device *device, struct problem *problem)
 {
     cl_command_queue *const queues[] = {&device->compute[0], &device->upload, &device->compute[1],
-                                        &device->in,         &device->out,    &device->rows};
+                                        &device->in,         &device->out,    &device->rows,
+                                        &device->late};
     cl_int code = CL_SUCCESS;
     for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
         if (i == 2) /* `upload` is there to ask with */
@@ -99,7 +100,8 @@ static void release(struct device *device)
     for (int i = 0; i < DEVICE_ARENAS; i++)
         arena_release(arenas[i]);
     cl_command_queue *const queues[] = {&device->upload,     &device->in,  &device->compute[0],
-                                        &device->compute[1], &device->out, &device->rows};
+                                        &device->compute[1], &device->out, &device->rows,
+                                        &device->late};
     for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
         if (*queues[i] != NULL)
             clReleaseCommandQueue(*queues[i]);
@@ -210,8 +212,8 @@ void device_close(struct device *device)
 
 void device_finish(struct device *device)
 {
-    const cl_command_queue queues[] = {device->in, device->rows, device->compute[0],
-                                       device->compute[1], device->out};
+    const cl_command_queue queues[] = {device->in,         device->rows, device->compute[0],
+                                       device->compute[1], device->out,  device->late};
     for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++)
         if (queues[i] != NULL)
             clFinish(queues[i]);

@@ -6,8 +6,8 @@
  * an arena is the device's buffer; elsewhere the device has a mirror of each arena, and whoever
  * writes the host's side copies it.
  *
- * One thread, the engine's device thread, enqueues on `compute`, `in`, `out` and `rows`. Workers
- * enqueue on `upload`, one at a time.
+ * One thread, the engine's device thread, enqueues on `compute`, `in`, `out`, `rows`, `late`.
+ * Workers enqueue on `upload`, one at a time.
  */
 #ifndef CONVOLVD_DEVICE_DEVICE_H
 #define CONVOLVD_DEVICE_DEVICE_H
@@ -44,6 +44,7 @@ struct device {
     cl_command_queue queue; /* device thread: the one of `compute` that it launches on now */
     /* beside the kernels of other batches, copies both ways, and rows; NULL: not mirrored */
     cl_command_queue in, out, rows;
+    cl_command_queue late;   /* copies of completed batches that nothing may hold up; likewise */
     cl_command_queue upload; /* the workers' */
     bool mirrored;           /* the device's memory is its own */
     struct kernel_cache kernels;

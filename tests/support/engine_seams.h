@@ -30,6 +30,8 @@ struct engine_seams {
     /* seam_copies.c; may change between batches. Number n from now on, 0: none */
     _Atomic uint32_t refused_copy;      /* the device refuses this copy */
     _Atomic uint32_t lost_copy;         /* this copy to the device is accepted and not made */
+    _Atomic uint32_t refused_read;      /* the device refuses this copy from it, of those that a
+                                           thread waits for */
     _Atomic uint32_t failed_completion; /* this batch fails while it runs */
     /* seam_results.c; may change between batches: added to the first sample of each item in this
      * float of a frame, counted from 1, as if the device had computed it; 0: none */

@@ -34,6 +34,22 @@ cl_int __wrap_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_boo
                                        wait_list, event);
 }
 
+cl_int __real_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+                                  size_t offset, size_t bytes, void *to, cl_uint waits,
+                                  const cl_event *wait_list, cl_event *event);
+cl_int __wrap_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+                                  size_t offset, size_t bytes, void *to, cl_uint waits,
+                                  const cl_event *wait_list, cl_event *event);
+cl_int __wrap_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+                                  size_t offset, size_t bytes, void *to, cl_uint waits,
+                                  const cl_event *wait_list, cl_event *event)
+{
+    if (blocking && is_due(&engine_seams.refused_read))
+        return CL_OUT_OF_RESOURCES;
+    return __real_clEnqueueReadBuffer(queue, buffer, blocking, offset, bytes, to, waits, wait_list,
+                                      event);
+}
+
 cl_int __real_clEnqueueCopyBuffer(cl_command_queue queue, cl_mem from, cl_mem to,
                                   size_t from_offset, size_t to_offset, size_t bytes, cl_uint waits,
                                   const cl_event *wait_list, cl_event *event);

@@ -47,7 +47,8 @@ static int spec_check(const struct engine *engine, const struct plan_spec *spec,
         floats += spec->outputs[o] == OUTPUT_COMPLEX ? 2 : 1;
     floats *= decimation_kept_most(spec->decimate > 1 ? spec->decimate : 1, spec->hop);
     if (floats > engine->planner.batch_samples ||
-        spec->inputs + plan_clip_rows(spec->outputs_count) > engine->planner.batch_reports)
+        spec->inputs + plan_small_rows(spec->outputs_count, spec->inputs) >
+            engine->planner.batch_reports)
         return problem_set(
             problem, ERROR_LIMIT,
             "a block of %u frames gives %llu values, more than the %llu a batch can hold: use "

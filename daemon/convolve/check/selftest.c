@@ -100,11 +100,8 @@ static int run(const struct trial *trial, uint32_t blocks, int64_t *ns, struct p
         .fresh_until = trial->silent_frames + trial->frames,
         .absent = trial->absent || (trial->silent_frames > 0 && !trial_has_rare(trial)),
     };
-    batch->count = 0;
+    slot_empty((struct slot *)batch);
     batch->cost_ns = 0;
-    struct slot *slot = (struct slot *)batch;
-    slot->samples_used = slot->reports_used = 0;
-    slot->rows_reserved = 0;
     int error = engine_batch_add(engine, batch, &item);
     if (error < 0)
         return problem_set(problem, ERROR_LIMIT, "the self-test does not fit a batch");

@@ -344,7 +344,6 @@ int plan_build(struct planner *planner, const struct plan_spec *spec, const stru
         plan->info.output_floats += spec->outputs[o] == OUTPUT_COMPLEX ? 2 : 1;
     const bool native = result_format_native(&plan->info.results);
     plan->info.sample_bytes = native ? sizeof(float) : plan->info.results.format.bytes;
-    plan->report_rows = spec->inputs + (native ? 0 : plan_clip_rows(spec->outputs_count));
     atomic_store(&plan->cost_base_ns, 20000);
     atomic_store(&plan->cost_block_ps, 1000);
     atomic_store(&plan->cost_spectra_ps, 1000);
@@ -357,6 +356,9 @@ int plan_build(struct planner *planner, const struct plan_spec *spec, const stru
                               layout->fft_lanes, &plan->tail_fft_plan, problem);
     if (error == 0) {
         layout->variant->measure(&build);
+        plan->report_rows =
+            spec->inputs + plan_small_rows(native ? 0 : spec->outputs_count,
+                                           plan->packing != PACKS_NOTHING ? spec->inputs : 0);
         results_measure(&build);
         error = take_memory(&build, problem);
     }

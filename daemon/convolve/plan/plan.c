@@ -73,9 +73,9 @@ struct plan_keeps plan_keeps(const struct plan *plan)
                                plan->plane_slots};
 }
 
-uint32_t plan_clip_rows(uint32_t outputs)
+uint32_t plan_small_rows(uint32_t outputs, uint32_t inputs)
 {
-    return (outputs + REPORT_FLOATS - 1) / REPORT_FLOATS;
+    return (outputs + 2 * inputs + REPORT_FLOATS - 1) / REPORT_FLOATS;
 }
 
 uint64_t plan_floats(const struct plan *plan, uint64_t frames)

@@ -37,6 +37,9 @@ enum stage_keeps {
     KEEPS_PLANES,  /* for layout.tail_blocks */
 };
 
+/* Reports that the kernels pack, and of what (struct report_row and below, kernels/row.h). */
+enum plan_packing { PACKS_NOTHING, PACKS_INT16, PACKS_FLOAT };
+
 /* Computes a stage's rows on the device thread, or enqueues what does. rows[count] lie in TABLE.
  * 0 or ERROR_DEVICE, logged. */
 typedef int stage_function(struct device *device, const struct plan *plan, const struct row *rows,
@@ -89,7 +92,9 @@ struct plan {
     struct device_fft_plan *fft_plan;      /* NULL: layout.fft_lanes is 0 */
     struct device_fft_plan *tail_fft_plan; /* NULL: layout.tail.span is 0 */
     uint32_t hop, blocks_max;
-    uint32_t report_rows; /* of a block: its inputs' reports, and room for its clip counts */
+    uint32_t report_rows; /* of a block: its inputs' reports, and room for packed ones and for its
+                             clip counts */
+    enum plan_packing packing;
     struct stage stages[STAGES_MAX];
     uint32_t stage_count;
     uint32_t rows_most; /* rows one item can need */
@@ -107,6 +112,9 @@ struct plan {
 
     /* device thread: which blocks lie in STATE */
     struct plan_cache cache;
+    /* device thread: batches whose full reports are copied, too; some lately were full (reports.h)
+     */
+    uint32_t full_lately;
     /* LOOP: which will, once all that was submitted is computed; an estimate after a failed batch
      */
     struct plan_cache submitted;
@@ -121,8 +129,9 @@ uint32_t plan_kept_first(const struct plan *plan, uint64_t epoch_block);
 /* Frames that the plan keeps of `blocks` blocks from there on. */
 uint64_t plan_kept(const struct plan *plan, uint64_t epoch_block, uint32_t blocks);
 
-/* Reports whose room the counts of clipped samples of so many outputs take. */
-uint32_t plan_clip_rows(uint32_t outputs);
+/* Reports whose room the counts of clipped samples of so many outputs and packed reports of so many
+ * inputs take. */
+uint32_t plan_small_rows(uint32_t outputs, uint32_t inputs);
 
 /* What it keeps on the device. */
 struct plan_keeps plan_keeps(const struct plan *plan);

@@ -28,6 +28,7 @@ struct wide {
     uint32_t split; /* groups that share a window, each with a transform of shape.points; 1: none */
     uint32_t
         rule_channels; /* with more it is computed only where the user names "fused", or tunes */
+    bool packs_late;   /* packed reports are made after the results, kernels/packed.clh */
 };
 
 /* The table's shape for Q points of this specification; NULL: there is none. */

@@ -47,7 +47,7 @@ static const struct {
 };
 
 static const struct wide split = {
-    {32, 8, {4, 8, 1, 1}, 1, 1, 1, 1, 2, false}, 0, PREFETCH_NONE, false, 2, 1};
+    {32, 8, {4, 8, 1, 1}, 1, 1, 1, 1, 2, false}, 0, PREFETCH_NONE, false, 2, 1, false};
 
 static void small_shapes(void **state)
 {

@@ -35,8 +35,8 @@ enum { FFT_MOST = 65536, FFT_SMALL = 2048, TAPS = 129, BLOCKS = 4, CHANNELS_MOST
 
 /* Of 2 · 512 points, for one channel and for several. */
 static const struct wide small[] = {
-    {{512, 16, {8, 8, 8, 1}, 1, 1, 1, 1, 2, false}, 0, PREFETCH_NONE, false, 2, 1},
-    {{512, 16, {8, 8, 8, 1}, 1, 1, 1, 1, 1, false}, 0, PREFETCH_NONE, false, 2, 1},
+    {{512, 16, {8, 8, 8, 1}, 1, 1, 1, 1, 2, false}, 0, PREFETCH_NONE, false, 2, 1, false},
+    {{512, 16, {8, 8, 8, 1}, 1, 1, 1, 1, 1, false}, 0, PREFETCH_NONE, false, 2, 1, false},
 };
 
 static bool on_gpu(void)
