@@ -211,7 +211,7 @@ static cl_int clear_clips(struct engine *engine, const struct batch *batch, bool
             (uint64_t)((const uint8_t *)item->saturated - engine->device.output.host);
         const uint64_t bytes =
             (uint64_t)item->blocks * item->plan->info.outputs * sizeof *item->saturated;
-        if (!engine->device.mirrored || item->plan->on_host)
+        if (!engine->device.mirrored || item->plan->info.on_host)
             memset(engine->device.output.host + offset, 0, bytes);
         from = offset < from ? offset : from;
         until = offset + bytes > until ? offset + bytes : until;
@@ -274,7 +274,7 @@ static bool is_on_host(const struct batch *batch)
 {
     bool all = batch->count > 0;
     for (uint32_t i = 0; i < batch->count; i++)
-        all = all && batch->items[i].plan->on_host;
+        all = all && batch->items[i].plan->info.on_host;
     return all;
 }
 

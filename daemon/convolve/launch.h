@@ -13,8 +13,9 @@
  * stay on the first queue. Copies come before what reads them all the same (mirror.h), results
  * leave through one queue, and batches are handed back in the order of their launches.
  *
- * There, a batch whose plans all run on the host (plan.on_host) enqueues nothing and is complete
- * when its stages return. In a batch of both kinds the host's results are copied to the device.
+ * There, a batch whose plans all run on the host (plan_info.on_host) enqueues nothing and is
+ * complete when its stages return. In a batch of both kinds the host's results are copied to the
+ * device.
  *
  * A batch in parts (parts.h) is cut into pieces of these launches. Where host and device share
  * their memory it has the second queue, so that a part of few work-groups leaves idle threads of

@@ -109,11 +109,11 @@ static int launch_piece(struct engine *engine, struct slot *slot, const struct l
         return error;
     }
     const struct row *table = (const struct row *)(const void *)engine->device.table.host;
-    if (engine->device.mirrored && !launch->plan->on_host)
+    if (engine->device.mirrored && !launch->plan->info.on_host)
         forget_event(slot);
     const int error =
         stage->run(&engine->device, launch->plan, table + launch->first + piece->row, piece->rows);
-    if (error < 0 || !launch->plan->on_host || !engine->device.mirrored || slot->on_host)
+    if (error < 0 || !launch->plan->info.on_host || !engine->device.mirrored || slot->on_host)
         return error;
     return send_computed(engine, slot, launch->plan);
 }

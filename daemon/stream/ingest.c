@@ -129,7 +129,8 @@ static void copy_in(struct stream *s, uint64_t position, const uint8_t *payload,
 }
 
 /* The payload is a result of the same device: asks the engine to copy it inside the device, so that
- * no batch has to transfer it. Everything before it must be on the device already, or be absent. */
+ * no batch has to transfer it. Everything before it must be on the device already, or be absent. A
+ * plan on the host reads the ring in the host's memory. */
 static void feed(struct stream *s, uint64_t position, const uint8_t *payload, uint64_t frames)
 {
     uint64_t end = position + frames, lap = end > s->ring->frames ? end - s->ring->frames : 0;
@@ -138,7 +139,8 @@ static void feed(struct stream *s, uint64_t position, const uint8_t *payload, ui
         from = lap;
     if (presence_find(s, from, position, true) < position && position > s->fresh_until)
         return;
-    if (engine_ring_feed(s->engine, s->ring, from, position, payload, (uint32_t)frames)) {
+    if (!plan_info(s->plan)->on_host &&
+        engine_ring_feed(s->engine, s->ring, from, position, payload, (uint32_t)frames)) {
         if (end > s->fresh_until)
             s->fresh_until = end;
     } else if (position < s->fresh_until) {

@@ -107,7 +107,6 @@ struct plan {
     uint32_t scratch_groups;
     uint64_t scratch_queue_bytes; /* from one queue's scratch to the next one's; 0: one for all */
     bool stateful;
-    bool on_host; /* its stages run on the device thread, on the host's memory */
     struct plan_reference *reference; /* NULL: not prepared yet */
 
     /* device thread: which blocks lie in STATE */

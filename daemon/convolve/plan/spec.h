@@ -94,6 +94,7 @@ struct plan_info {
     struct result_format results;
     uint32_t sample_bytes; /* of a sample of an output frame: 4, or as `results` say */
     enum plan_choice choice;
+    bool on_host;           /* computed by the device thread, from the ring in the host's memory */
     double self_test_error; /* ||e||2 / bound's reference, from the self-test */
     /* The most bytes that a work-item keeps in memory for want of registers, of the kernels that
      * compute every block (not of those for rare ones); SPILL_UNKNOWN: the compiler does not tell

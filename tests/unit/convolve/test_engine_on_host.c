@@ -242,21 +242,29 @@ static void counts_of_clipped_samples(void **state)
     scene_close(&scene);
 }
 
-/* It is for --tune or the user to say: by rule the device has even the smallest batches. */
-static void tiny_batches_go_to_the_device_by_rule(void **state)
+/* By rule the host has the batches whose blocks are cheaper than a share in a launch. */
+static void the_smallest_batches_stay_on_the_host_by_rule(void **state)
 {
     (void)state;
     static const struct {
         uint32_t channels, hop, blocks;
-    } given[] = {{1, 64, 1}, {16, 64, 4}, {2, 64, 1000}};
-    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
-        struct test_signal *signal = signal_noise("s16le", given[i].channels, 600, i);
+        bool host;
+    } rows[] = {
+        {1, 64, 1, true},    {1, 64, 8, true},
+        {4, 16, 2, true},                         /* 2×2 vectors of 32 points, and 5×5 */
+        {10, 16, 5, true},   {1, 64, 100, false}, /* a batch that would hold others up */
+        {64, 64, 1, false},                       /* a block that costs more than its copy */
+        {2, 1024, 1, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct test_signal *signal = signal_noise("s16le", rows[i].channels, 600, i);
         struct test_plan plan;
-        test_plan_diagonal(&plan, signal, given[i].hop, given[i].hop + 1, false, OUTPUT_REAL);
-        plan.spec.blocks_max = given[i].blocks;
+        test_plan_diagonal(&plan, signal, rows[i].hop, rows[i].hop + 1, false, OUTPUT_REAL);
+        plan.spec.blocks_max = rows[i].blocks;
         test_plan_prepare(engine, &plan, signal);
-        if (strcmp(plan_info(plan.plan)->variant, "host") == 0)
-            fail_msg("row %zu: the host was chosen", i);
+        const struct plan_info *info = plan_info(plan.plan);
+        if ((strcmp(info->variant, "host") == 0) != rows[i].host || info->on_host != rows[i].host)
+            fail_msg("row %zu: %s was chosen", i, info->variant);
         test_plan_free(&plan);
         signal_free(signal);
     }
@@ -271,7 +279,7 @@ int main(void)
         cmocka_unit_test(one_block_of_both),
         cmocka_unit_test(results_of_the_host_are_not_fed),
         cmocka_unit_test(counts_of_clipped_samples),
-        cmocka_unit_test(tiny_batches_go_to_the_device_by_rule),
+        cmocka_unit_test(the_smallest_batches_stay_on_the_host_by_rule),
     };
     return cmocka_run_group_tests(tests, open_mirrored_engine, close_engine);
 }

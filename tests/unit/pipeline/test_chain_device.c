@@ -110,15 +110,17 @@ static void work(struct stream *const *streams)
     }
 }
 
-/* `lost`: a part that never arrives; the source is patient, so it comes as a jump. */
-static void run(const struct test_signal *signal, bool by_host, bool gap, struct output *output,
-                struct engine_traffic *traffic)
+/* `gap`: a part that never arrives; the source is patient, so it comes as a jump. `variant`: of the
+ * second stage. */
+static void run(const struct test_signal *signal, const char *variant, bool by_host, bool gap,
+                struct output *output, struct engine_traffic *traffic)
 {
     struct test_signal *shape = signal_noise("f32le", CHANNELS, 1, 6);
     struct test_plan first, second;
     test_plan_diagonal(&first, signal, HOP, 90, true, OUTPUT_ENVELOPE);
     test_plan_diagonal(&second, shape, HOP, 200, false, OUTPUT_REAL);
-    first.spec.variant = second.spec.variant = "local"; /* small enough for the host, too */
+    first.spec.variant = "local"; /* small enough for the host, too */
+    second.spec.variant = variant;
     second.spec.decimate = DECIMATE;
     struct stream *streams[2] = {open_stream(&first, signal, 1e6),
                                  open_stream(&second, shape, 1e6)};
@@ -172,8 +174,8 @@ static void a_chain_stays_on_the_device(void **state)
     struct output *fed = malloc(sizeof *fed), *by_host = malloc(sizeof *by_host);
     for (int gap = 0; gap < 2; gap++) {
         struct engine_traffic inside, outside;
-        run(signal, false, gap, fed, &inside);
-        run(signal, true, gap, by_host, &outside);
+        run(signal, "local", false, gap, fed, &inside);
+        run(signal, "local", true, gap, by_host, &outside);
         assert_int_equal(fed->frames, (FRAMES + 89 + 199 + DECIMATE - 1) / DECIMATE);
         assert_int_equal(fed->frames, by_host->frames);
         assert_memory_equal(fed->samples, by_host->samples, fed->frames * sizeof fed->samples[0]);
@@ -194,10 +196,32 @@ static void a_chain_stays_on_the_device(void **state)
     signal_free(signal);
 }
 
+/* A second stage on the host reads what its ring holds there: no result need be copied for it. */
+static void a_stage_on_the_host_is_not_fed(void **state)
+{
+    (void)state;
+    struct test_signal *signal = signal_noise("s16be", CHANNELS, FRAMES, 3);
+    struct output *output = malloc(sizeof *output), *by_host = malloc(sizeof *by_host);
+    for (int gap = 0; gap < 2; gap++) {
+        struct engine_traffic traffic, outside;
+        run(signal, "host", false, gap, output, &traffic);
+        run(signal, "host", true, gap, by_host, &outside);
+        assert_int_equal(output->frames, by_host->frames);
+        assert_memory_equal(output->samples, by_host->samples,
+                            output->frames * sizeof output->samples[0]);
+        assert_int_equal(traffic.fed_bytes, 0);
+        assert_int_equal(traffic.ring_bytes, outside.ring_bytes);
+    }
+    free(output);
+    free(by_host);
+    signal_free(signal);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chain_stays_on_the_device),
+        cmocka_unit_test(a_stage_on_the_host_is_not_fed),
     };
     return cmocka_run_group_tests(tests, open_mirrored_engine, close_engine);
 }
