@@ -470,6 +470,7 @@ $(BUILD)/bench/%.o: CFLAGS += -O3 -march=native -ffp-contract=fast
 # What can leave out the engine's copies (bench/gpu_resident.c).
 RESIDENT_WRAPS := -Wl,--wrap=mirror_copy_fresh -Wl,--wrap=mirror_copy_results \
                   -Wl,--wrap=mirror_fetch_full -Wl,--wrap=reports_unpack
+LAUNCH_WRAPS := -Wl,--wrap=clEnqueueNDRangeKernel
 $(BUILD)/bench/bench_gpu: $(BENCH_GPU_SRC:%.c=$(BUILD)/%.o)
 $(BUILD)/bench/bench_gpu: BENCH_WRAPS := $(RESIDENT_WRAPS)
 $(BENCH): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BENCH_COMMON_OBJ) $(LIBDAEMON)
@@ -483,8 +484,8 @@ $(BUILD)/bench/published/plot.o: CPPFLAGS += $(CAIRO_CFLAGS)
 $(PUBLISHED): $(BUILD)/bench/%: $(BUILD)/bench/published/%.o $(PUBLISHED_OBJ) $(LIBDAEMON)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $(BENCH_WRAPS) $^ $(PKG_LIBS) $(EXTRA_LIBS) -o $@
-$(BUILD)/bench/bench_published: $(BUILD)/bench/gpu_resident.o
-$(BUILD)/bench/bench_published: BENCH_WRAPS := $(RESIDENT_WRAPS)
+$(BUILD)/bench/bench_published: $(BUILD)/bench/gpu_resident.o $(BUILD)/bench/launch_times.o
+$(BUILD)/bench/bench_published: BENCH_WRAPS := $(RESIDENT_WRAPS) $(LAUNCH_WRAPS)
 
 # Goes on where it was interrupted; PUBLISHED_ARGS="--fresh" starts again, --help lists the rest.
 .PHONY: bench-published published-programs docs-published

@@ -101,18 +101,26 @@ void cell_repeat(struct bench *bench, struct cell *cell, int64_t first_ns, void 
 static int production_cell(struct bench *bench, struct cell *cell,
                            const struct production_shape *shape, double pairs)
 {
+    const bool gpu = bench->lab.found.info.gpu;
+    const struct production_probes probes = {
+        .set_resident = gpu ? bench->probes.set_resident : NULL,
+        .launches_begin = bench->probes.launches_begin,
+        .launches_end = bench->probes.launches_end,
+    };
     const struct production_options options = {
         .device = bench->device,
         .cpu_threads = atoi(bench->threads),
         .cache_dir = bench->cache_dir,
         .variant = cell->part[0] != '\0' ? cell->part : NULL,
         .limit_ns = bench->cell_ns,
-        .set_resident = bench->lab.found.info.gpu ? bench->set_resident : NULL,
+        .probes = &probes,
+        .polls = gpu,
     };
     struct production_result result = {0};
     if (production_measure(&options, shape, &result, &bench->problem) == 0) {
         cell->total_ns = result.total_ns / pairs;
-        cell->kernel_ns = result.resident_ns / pairs;
+        cell->kernel_ns = result.launches_ns / pairs;
+        cell->resident_ns = result.resident_ns / pairs;
         cell->error = result.error;
         snprintf(cell->note, sizeof cell->note, "%s", result.variant);
     } else {

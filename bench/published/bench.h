@@ -19,9 +19,9 @@ struct bench {
     const char *device, *threads, *cache_dir;
     const char
         *ways; /* variants of convolvd to measure beside its choice, with commas; NULL: none */
-    void (*set_resident)(bool resident); /* see production.h */
-    uint64_t points_max;                 /* M·J·N */
-    int64_t cell_ns;                     /* repetitions of a cell end after this long */
+    struct production_probes probes;
+    uint64_t points_max; /* M·J·N */
+    int64_t cell_ns;     /* repetitions of a cell end after this long */
     int64_t deadline_ns;
     struct lab lab;
     struct cells cells;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "bench/gpu_resident.h"
+#include "bench/launch_times.h"
 #include "bench/published/bench.h"
 #include "bench/published/grid.h"
 #include "bench/published/multiple_convolution.h"
@@ -267,7 +268,7 @@ int main(int argc, char **argv)
         .threads = "0",
         .cell_ns = 60 * NS_PER_MS,
         .random = {1},
-        .set_resident = set_resident,
+        .probes = {set_resident, launch_times_begin, launch_times_end},
     };
     struct arguments arguments = {0};
     int status = 0;

@@ -9,7 +9,10 @@
 #include <unistd.h>
 
 static const char device_mark[] = "# device: ";
-static const char head[] = "system,variant,part,m,n,baseline_ns,total_ns,kernel_ns,error,note";
+static const char head[] =
+    "system,variant,part,m,n,baseline_ns,total_ns,kernel_ns,resident_ns,error,note";
+
+enum { NUMBERS = 7 };
 
 /* A later line stands for an earlier one of the same cell. */
 static int keep(struct cells *cells, const struct cell *cell, struct problem *problem)
@@ -49,12 +52,12 @@ static bool field(char **line, char *to, size_t bytes, char until)
 
 static bool parse(char *line, struct cell *cell)
 {
-    char numbers[6][32];
+    char numbers[NUMBERS][32];
     memset(cell, 0, sizeof *cell);
     bool good = field(&line, cell->system, CELL_TEXT, ',') &&
                 field(&line, cell->variant, CELL_TEXT, ',') &&
                 field(&line, cell->part, CELL_TEXT, ',');
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < NUMBERS; i++)
         good = good && field(&line, numbers[i], sizeof numbers[i], ',');
     if (!good || !field(&line, cell->note, CELL_NOTE, '\n'))
         return false;
@@ -63,7 +66,8 @@ static bool parse(char *line, struct cell *cell)
     cell->baseline_ns = strtod(numbers[2], NULL);
     cell->total_ns = strtod(numbers[3], NULL);
     cell->kernel_ns = strtod(numbers[4], NULL);
-    cell->error = strtod(numbers[5], NULL);
+    cell->resident_ns = strtod(numbers[5], NULL);
+    cell->error = strtod(numbers[6], NULL);
     return true;
 }
 
@@ -152,9 +156,9 @@ int cells_add(struct cells *cells, const struct cell *cell, struct problem *prob
     for (char *c = kept.note; *c != '\0'; c++)
         if (*c == ',' || *c == '\n')
             *c = ';';
-    fprintf(cells->file, "%s,%s,%s,%u,%u,%.0f,%.0f,%.0f,%.3g,%s\n", kept.system, kept.variant,
-            kept.part, kept.m, kept.n, kept.baseline_ns, kept.total_ns, kept.kernel_ns, kept.error,
-            kept.note);
+    fprintf(cells->file, "%s,%s,%s,%u,%u,%.0f,%.0f,%.0f,%.0f,%.3g,%s\n", kept.system, kept.variant,
+            kept.part, kept.m, kept.n, kept.baseline_ns, kept.total_ns, kept.kernel_ns,
+            kept.resident_ns, kept.error, kept.note);
     if (fflush(cells->file) != 0)
         return problem_set(problem, ERROR_SYSTEM, "writing the cells: %s", strerror(errno));
     return keep(cells, &kept, problem);

@@ -24,7 +24,8 @@ struct cell {
     uint32_t n;
     double baseline_ns;   /* the sequential program on one core; 0: none */
     double total_ns;      /* host to host, transfers included */
-    double kernel_ns;     /* launches alone, from events; 0: not measured */
+    double kernel_ns;     /* launches alone, from events; 0: not measured, or none */
+    double resident_ns;   /* convolvd in device memory, submitted to completed; 0: not measured */
     double error;         /* ||e||2 / ||y||2 against double */
     char note[CELL_NOTE]; /* not empty and total_ns 0: why it was not run; else the plan's name */
 };

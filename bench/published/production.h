@@ -23,8 +23,18 @@ enum { PRODUCTION_FILTERS = 64 };
 struct production_result {
     double total_ns;    /* fastest of some batches, submitted to completed */
     double resident_ns; /* likewise with samples and results in device memory; 0: not measured */
+    double launches_ns; /* of one batch, added up; 0: not measured, or there is none */
     double error;       /* ||e||2 / ||y||2 of the middle block, first and last channel */
     char variant[24];
+};
+
+/* Figures beside the time of a batch; the program that links their functions hands them over. */
+struct production_probes {
+    /* Whether the following batches leave out their copies; NULL: host and device share memory. */
+    void (*set_resident)(bool resident);
+    /* Around batches whose launches are timed (bench/launch_times.h). */
+    void (*launches_begin)(void);
+    double (*launches_end)(void);
 };
 
 struct production_options {
@@ -33,8 +43,8 @@ struct production_options {
     const char *cache_dir;
     const char *variant; /* NULL: the engine's choice */
     int64_t limit_ns;    /* repeat no longer than this */
-    /* Whether the following batches leave out their copies; NULL: no such figure is wanted. */
-    void (*set_resident)(bool resident);
+    bool polls;          /* await a batch as GPU drivers do in clFinish, without sleeping */
+    const struct production_probes *probes; /* NULL: no such figures are wanted */
 };
 
 /* 0, or why not. */

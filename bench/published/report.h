@@ -57,9 +57,11 @@ int report_width(struct report *report);
 /* baseline / total of a cell that was run, else 0. */
 double report_speedup(const struct report *report, const char *system, const char *variant,
                       uint32_t m, uint32_t n);
-/* Likewise of its launches alone; of convolvd with samples and results in device memory. */
+/* Likewise of its launches alone. */
 double report_pure(const struct report *report, const char *system, const char *variant, uint32_t m,
                    uint32_t n);
+/* Likewise of convolvd's batch with samples and results in device memory. */
+double report_resident(const struct report *report, const char *system, uint32_t m, uint32_t n);
 
 /* Writes a plot and, in Markdown, its place. */
 int report_plot(struct report *report, const struct plot *plot, const char *name);
