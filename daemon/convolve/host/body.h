@@ -33,6 +33,7 @@
 #define point      NAME(point)
 #define words      NAME(words)
 #define statistics NAME(statistics)
+#define counts     NAME(counts)
 
 typedef float real __attribute__((vector_size(4 * WIDTH), may_alias));
 typedef int32_t bits __attribute__((vector_size(4 * WIDTH), may_alias));
@@ -379,12 +380,15 @@ static void NAME(fill_window)(float *z, uint32_t q, uint32_t from, uint32_t unti
 
 #include "convolve/host/read.h"
 
+#include "convolve/host/direct.h"
+
 static const struct host_functions NAME(table) = {
     .width = WIDTH,
     .walk = NAME(walk),
     .load = NAME(load_feed),
     .window = NAME(fill_window),
     .read = NAME(read_block),
+    .direct = NAME(convolve_directly),
 };
 
 #undef SUM_POINTS
@@ -395,4 +399,5 @@ static const struct host_functions NAME(table) = {
 #undef point
 #undef words
 #undef statistics
+#undef counts
 #undef WIDTH

@@ -91,6 +91,20 @@ struct host_statistics {
     uint32_t first[HOST_LANES_MAX], last[HOST_LANES_MAX], present[HOST_LANES_MAX];
 };
 
+enum { HOST_DIRECT_VECTORS = 8 }; /* sums in registers at once: as many as hide their latency */
+
+/* One block of one channel in the time domain. */
+struct host_direct {
+    /* Lane l is this channel l frames later: so say its W channel_bytes, scales and offsets. The
+     * statistics go to lane 0. */
+    const struct host_block_read *read;
+    const float *taps; /* [count], gain included */
+    uint32_t count;    /* 0: only the statistics */
+    uint32_t frames;   /* new ones */
+    float *x;          /* [N + W]: the window */
+    float *y;          /* [frames, rounded up to W] */
+};
+
 /* The functions of one instruction set and width. */
 struct host_functions {
     uint32_t width; /* W */
@@ -103,6 +117,8 @@ struct host_functions {
     /* Reads a whole window from a ring into z, zeros outside [load_from, load_until), and writes
      * the statistics of its new frames. */
     void (*read)(const struct host_block_read *read);
+    /* Reads and convolves a block of one channel: see host/direct.h. */
+    void (*direct)(const struct host_direct *direct);
 };
 
 enum { HOST_WIDTHS = 3 };

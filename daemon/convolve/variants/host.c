@@ -4,12 +4,17 @@
  * neither the device nor the bus (launch.h). A row is a group of components, one a lane
  * (host/lanes.h); inputs without an edge have groups for their reports.
  *
+ * Where filters are so short that their products take less time than the transforms, a row is one
+ * output, computed in the time domain (host/direct.h) with a frame in each lane.
+ *
  *     plan's piece of SPECTRUM:  spectra of group 0, 1, … [Q/8][8][2][W] · z [Q][2][W] · tables
- *     row.own.host: where the spectra, the table and z of the row's group lie
+ *       in the time domain:      taps of row 0, 1, … [N]                 · z           · tables
+ *     row.own.host: where the spectra or taps, the table and z of the row lie
  *
  * Worker threads, one at a time; host_run on the device thread.
  */
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,11 +29,16 @@
 enum {
     LAUNCH_NS = 40000, /* what a launch of PoCL's costs, with waking its threads */
     /* Beside a GPU: what a block's share of a launch of many streams costs the device thread, and
-     * about a third of what a launch between two copies takes at least (see suits_beside_gpu). */
+     * little more than half of what a launch between two copies takes (see suits_beside_gpu). */
     GPU_SHARE_NS = 4000,
-    GPU_LAUNCH_NS = 15000,
+    GPU_LAUNCH_NS = 25000,
     NO_REPORT = UINT32_MAX,
+    DIRECT_TAPS_MOST = 64, /* whose products are one sum */
 };
+
+/* A frame of one channel in the time domain: to read, count and write it, and a vector of products
+ * (measured on one thread of an EPYC with AVX2). */
+static const double direct_frame_ns = 1.2, direct_product_ns = 0.25;
 
 /* A group's constants, in SPECTRUM. */
 struct host_table {
@@ -39,6 +49,10 @@ struct host_table {
     uint32_t reports[HOST_LANES_MAX]; /* the input whose report this lane gives, or NO_REPORT */
     bool contiguous;
     bool silent; /* read for its reports only: no output */
+    /* In the time domain: all lanes have the constants of one channel, each a frame farther than
+     * the one before. */
+    bool direct;
+    uint32_t taps;
     /* For results in another format than native f32: the group writes these samples of the frame,
      * and the target's offsets count from the first of them. */
     uint32_t sample_first, samples;
@@ -82,6 +96,42 @@ static uint32_t lanes_bound(const struct plan_spec *spec)
     return count - (spec->inputs < spec->outputs_count ? spec->inputs : spec->outputs_count);
 }
 
+/* The widest vectors of this CPU. */
+static const struct host_functions *widest(void)
+{
+    const struct host_isa *isa = host_isa_find(NULL);
+    int last = 0;
+    while (last + 1 < HOST_WIDTHS && isa->functions[last + 1] != NULL)
+        last++;
+    return isa->functions[last];
+}
+
+static double transform_ns(const struct plan_spec *spec, const struct layout *layout)
+{
+    const struct host_functions *functions =
+        host_isa_functions(host_isa_find(NULL), lanes_bound(spec));
+    const uint32_t groups = (lanes_bound(spec) + functions->width - 1) / functions->width;
+    return (double)groups * layout->fft * host_frame_ns(functions->width);
+}
+
+/* In the time domain; INFINITY: it computes real parts only. */
+static double direct_ns(const struct plan_spec *spec, const struct layout *layout)
+{
+    for (uint32_t o = 0; o < spec->outputs_count; o++)
+        if (spec->outputs[o] == OUTPUT_COMPLEX)
+            return INFINITY;
+    if (layout->taps_longest > DIRECT_TAPS_MOST || layout_any_complex(spec))
+        return INFINITY;
+    const uint32_t taps = layout->taps_longest;
+    return lanes_bound(spec) * ((double)(spec->hop + taps) * direct_frame_ns +
+                                (double)spec->hop * taps * direct_product_ns / widest()->width);
+}
+
+static bool is_direct(const struct plan_spec *spec, const struct layout *layout)
+{
+    return direct_ns(spec, layout) < transform_ns(spec, layout);
+}
+
 static const char *host_objection(const struct device *device, const struct plan_spec *spec,
                                   bool by_name)
 {
@@ -121,11 +171,8 @@ static int host_layout(const struct device *device, const struct plan_spec *spec
     int error = layout_standard(device, spec, variant, by_name, layout, problem);
     if (error < 0)
         return error;
-    const struct host_functions *functions =
-        host_isa_functions(host_isa_find(NULL), lanes_bound(spec));
-    const uint32_t groups = (lanes_bound(spec) + functions->width - 1) / functions->width;
     const double item_ns =
-        (double)spec->blocks_max * groups * layout->fft * host_frame_ns(functions->width);
+        spec->blocks_max * fmin(transform_ns(spec, layout), direct_ns(spec, layout));
     const bool suitable =
         device->mirrored ? suits_beside_gpu(item_ns, spec->blocks_max) : suits(device, item_ns);
     if (!by_name && !suitable)
@@ -144,10 +191,13 @@ struct shape {
     struct host_component *components; /* [count] */
     uint32_t count;
     uint32_t groups, unheard_groups;
+    uint32_t together; /* lanes of a group: W, or 1 in the time domain */
 };
 
-static int shape_open(const struct plan_spec *spec, struct shape *shape)
+static int shape_open(const struct plan_spec *spec, const struct layout *layout,
+                      struct shape *shape)
 {
+    const bool direct = is_direct(spec, layout);
     const struct host_edges edges = edges_of(spec);
     uint32_t floats, unheard[CHANNELS_MAX];
     shape->components =
@@ -155,10 +205,10 @@ static int shape_open(const struct plan_spec *spec, struct shape *shape)
     if (shape->components == NULL)
         return ERROR_MEMORY;
     shape->count = host_components_list(&edges, shape->components, &floats);
-    shape->functions = host_isa_functions(host_isa_find(NULL), shape->count);
-    const uint32_t width = shape->functions->width;
-    shape->groups = (shape->count + width - 1) / width;
-    shape->unheard_groups = (list_unheard(spec, unheard) + width - 1) / width;
+    shape->functions = direct ? widest() : host_isa_functions(host_isa_find(NULL), shape->count);
+    shape->together = direct ? 1 : shape->functions->width;
+    shape->groups = (shape->count + shape->together - 1) / shape->together;
+    shape->unheard_groups = (list_unheard(spec, unheard) + shape->together - 1) / shape->together;
     return 0;
 }
 
@@ -169,7 +219,8 @@ static void host_measure(struct build *build)
     uint64_t lanes = HOST_LANES_MAX;
     for (uint32_t o = 0; o < build->spec->outputs_count; o++)
         lanes += build->spec->outputs[o] == OUTPUT_REAL ? 1 : HOST_COMPONENTS;
-    const uint64_t groups = lanes / 4 + build->spec->inputs / 4 + 2; /* 4: the narrowest vector */
+    const uint64_t narrowest = is_direct(build->spec, &build->plan->layout) ? 1 : 4;
+    const uint64_t groups = (lanes + build->spec->inputs) / narrowest + 2;
     build->spectra_floats = (lanes + HOST_LANES_MAX) * fft + groups * TABLE_FLOATS;
 }
 
@@ -187,6 +238,20 @@ static void table_lane(struct host_table *table, uint32_t lane, const struct pla
     table->offset_lo[lane] = like.offset_lo;
     table->reports[lane] = reported[input] ? NO_REPORT : input;
     reported[input] = true;
+}
+
+/* The first lane's channel becomes that of all lanes, each a frame farther than the one before. */
+static void table_frames(struct host_table *table, const struct plan *plan,
+                         const struct plan_spec *spec)
+{
+    const struct row like = row_of_input(plan, spec, 0);
+    table->contiguous = like.frame_bytes == like.word;
+    for (uint32_t l = 1; l < table->functions->width; l++) {
+        table->channel_bytes[l] = table->channel_bytes[0] + l * like.frame_bytes;
+        table->scale[l] = table->scale[0];
+        table->offset_hi[l] = table->offset_hi[0];
+        table->offset_lo[l] = table->offset_lo[0];
+    }
 }
 
 /* A group's samples are contiguous in the frame: makes the target's offsets count from the first of
@@ -212,8 +277,9 @@ static void fill_group(const struct build *build, const struct shape *shape, uin
 {
     const struct plan_spec *spec = build->spec;
     const struct host_edges edges = edges_of(spec);
-    const uint32_t width = shape->functions->width, from = group * width;
-    const uint32_t count = shape->count - from < width ? shape->count - from : width;
+    const uint32_t width = shape->functions->width, together = shape->together;
+    const uint32_t from = group * together;
+    const uint32_t count = shape->count - from < together ? shape->count - from : together;
     const struct host_component *components = shape->components + from;
     *table = (struct host_table){.functions = shape->functions, .count = count, .contiguous = true};
     host_target_open(&table->target, components, count);
@@ -229,11 +295,19 @@ static void fill_group(const struct build *build, const struct shape *shape, uin
         const double *taps = host_component_taps(&edges, &components[l], edge);
         if (taps == NULL || components[l].kind == LANE_UNUSED)
             continue;
+        if (together == 1) {
+            table->taps = spec->taps[edge->taps]->count;
+            for (uint32_t s = 0; s < table->taps; s++)
+                spectra[s] = (float)(taps[s] * (double)edge->gain);
+            continue;
+        }
         fft_plan_spectrum(build->plan->fft_plan->plan, taps, spec->taps[edge->taps]->count,
                           build->work, spectrum);
         for (uint32_t v = 0; v < build->plan->layout.fft; v++) /* re and im in turn */
             spectra[(uint64_t)v * width + l] = spectrum[v] * edge->gain;
     }
+    if (together == 1)
+        table_frames(table, build->plan, spec);
 }
 
 static stage_function host_run;
@@ -250,7 +324,7 @@ static int host_fill(struct build *build, struct problem *problem)
     struct shape shape;
     struct stage *stage = NULL;
     float *spectrum = malloc(fft * sizeof *spectrum);
-    int error = shape_open(spec, &shape);
+    int error = shape_open(spec, &plan->layout, &shape);
     if (error == 0 && spectrum == NULL)
         error = ERROR_MEMORY;
     if (error < 0) {
@@ -265,32 +339,36 @@ static int host_fill(struct build *build, struct problem *problem)
     plan->info.on_host = true;
     stage->count = groups;
 
-    const uint64_t z = shape.groups * fft * width, tables = z + fft * width;
+    const uint64_t group_floats = fft * shape.together;
+    const uint64_t z = shape.groups * group_floats, tables = z + fft * width;
     assert(tables + (uint64_t)groups * TABLE_FLOATS <= build->spectra_floats);
     memset(memory, 0, build->spectra_floats * sizeof *memory);
     for (uint32_t g = 0; g < groups; g++) {
         struct host_table *table =
             (struct host_table *)(void *)(memory + tables + (uint64_t)g * TABLE_FLOATS);
-        float *spectra = memory + g * fft * width;
+        float *spectra = memory + g * group_floats;
         if (g < shape.groups) {
             fill_group(build, &shape, g, table, spectra, spectrum, reported);
         } else {
-            const uint32_t from = (g - shape.groups) * width;
+            const uint32_t from = (g - shape.groups) * shape.together;
             const uint32_t left = unheard_count - from;
             *table = (struct host_table){.functions = shape.functions,
-                                         .count = left < width ? left : width,
+                                         .count = left < shape.together ? left : shape.together,
                                          .contiguous = true,
                                          .silent = true};
             for (uint32_t l = 0; l < table->count; l++)
                 table_lane(table, l, plan, spec, unheard[from + l], reported);
+            if (shape.together == 1)
+                table_frames(table, plan, spec);
         }
+        table->direct = shape.together == 1;
         struct row *row = &stage->rows[g];
         *row = row_of_input(plan, spec, 0);
         row->report = 0;
         row->stride = plan->info.output_floats;
         results_of_row(build, 0, row);
         const uint64_t base = plan->spectra_offset / sizeof(float);
-        row->own.host = (struct row_host){.spectra = base + g * fft * width,
+        row->own.host = (struct row_host){.spectra = base + g * group_floats,
                                           .table = base + tables + (uint64_t)g * TABLE_FLOATS,
                                           .points = base + z};
     }
@@ -345,10 +423,18 @@ static struct wanted wanted_frames(const struct row *row, uint32_t k)
     };
 }
 
-/* The lanes of a frame of block k. */
+/* In the time domain, where a block's samples lie behind its window in z. */
+static uint32_t direct_samples(const struct host_table *table, uint32_t q)
+{
+    return 2 * q + table->functions->width;
+}
+
+/* The lanes of a frame of block k; in the time domain its one sample. */
 static const float *lanes_of(const struct host_table *table, const struct row *row, uint32_t k,
                              const float *z, uint32_t q, uint32_t frame)
 {
+    if (table->direct)
+        return z + direct_samples(table, q) + (frame - k * row->hop);
     const uint32_t n = row->new_from + (frame - k * row->hop);
     return z + (size_t)(n < q ? 2 * n : 2 * (n - q) + 1) * table->functions->width;
 }
@@ -358,6 +444,14 @@ static void write_block(const struct host_table *table, const struct row *row, u
 {
     struct wanted wanted = wanted_frames(row, k);
     float *to = output + row->output_byte / sizeof *to + wanted.to * row->stride;
+    if (table->direct && row->decimate == 1 && table->target.kinds[0] == LANE_VALUE &&
+        wanted.first < wanted.until) { /* one sample after the other, without a call for each */
+        const float *from = lanes_of(table, row, k, z, q, wanted.first);
+        const uint32_t offset = table->target.offsets[0], stride = row->stride;
+        for (uint32_t i = 0; i < wanted.until - wanted.first; i++)
+            to[(size_t)i * stride + offset] = from[i];
+        return;
+    }
     for (uint32_t frame = wanted.first; frame < wanted.until; frame += row->decimate) {
         host_target_write(&table->target, lanes_of(table, row, k, z, q, frame), to);
         to += row->stride;
@@ -432,7 +526,7 @@ static void run_row(struct device *device, const struct plan *plan, const struct
         .floats = (row->flags & ROW_FLOAT) != 0,
         .invert = (row->flags & ROW_UNSIGNED) != 0,
         .channel_bytes = table->channel_bytes,
-        .count = table->count,
+        .count = table->direct ? table->functions->width : table->count,
         .contiguous = table->contiguous,
         .scale = table->scale,
         .offset_hi = table->offset_hi,
@@ -449,13 +543,25 @@ static void run_row(struct device *device, const struct plan *plan, const struct
         .z = spectrum + row->own.host.points,
         .spectra = spectrum + row->own.host.spectra,
     };
+    const struct host_direct direct = {
+        .read = &read,
+        .taps = spectrum + row->own.host.spectra,
+        .count = table->taps,
+        .frames = row->hop,
+        .x = spectrum + row->own.host.points,
+        .y = spectrum + row->own.host.points + direct_samples(table, fft_plan->q),
+    };
     for (uint32_t k = 0; k < row->blocks; k++) {
         read.start = row->start + k * row->hop;
-        table->functions->read(&read);
+        if (table->direct)
+            table->functions->direct(&direct);
+        else
+            table->functions->read(&read);
         write_reports(table, &stats, row, k, output);
         if (table->silent)
             continue;
-        table->functions->walk(&walk);
+        if (!table->direct)
+            table->functions->walk(&walk);
         if (result_format_native(&plan->info.results))
             write_block(table, row, k, walk.z, fft_plan->q, output);
         else

@@ -69,10 +69,83 @@ static void formats(void **state)
                                         "s24be", "s32le", "s32be", "f32le", "f32be"};
     for (int i = 0; (engine_seams.host_isa = host_isa_name(i)) != NULL; i++)
         for (size_t f = 0; f < sizeof names / sizeof names[0]; f++) {
-            run_shape(engine_seams.host_isa, names[f], 16, OUTPUT_REAL, 100, 0, 45, f);
+            run_shape(engine_seams.host_isa, names[f], 16, OUTPUT_REAL, 100, 0, 90, f);
             run_shape(engine_seams.host_isa, names[f], 3, OUTPUT_COMPLEX, 100, 0, 45, f);
-            run_shape(engine_seams.host_isa, names[f], 1 + f % 2, OUTPUT_REAL, 100, 0, 45, f);
+            run_shape(engine_seams.host_isa, names[f], 1 + f % 2, OUTPUT_REAL, 100, 0, 90, f);
         }
+}
+
+/* In the time domain: words of every kind, one channel and several, blocks that fill the vectors
+ * and blocks that do not, windows that wrap in the ring. */
+static void short_filters(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"s8",    "u8",    "s16le", "s16be", "u16le", "s24le",
+                                        "s24be", "s32le", "s32be", "f32le", "f32be"};
+    static const uint32_t hops[] = {1000, 7, 128, 100, 33}, taps[] = {64, 1, 5, 16, 63};
+    for (int i = 0; (engine_seams.host_isa = host_isa_name(i)) != NULL; i++)
+        for (uint32_t f = 0; f < 2 * sizeof names / sizeof names[0]; f++)
+            run_shape(engine_seams.host_isa, names[f / 2], f % 2 == 0 ? 1 : 3, OUTPUT_REAL,
+                      hops[f % 5], 0, taps[(f / 5 + f) % 5], f);
+}
+
+/* Likewise their magnitudes, each with a gain of its own, beside an input that no output hears;
+ * reports; gaps; to the bit for every J. */
+static void short_filters_banks_and_reports(void **state)
+{
+    (void)state;
+    enum { HOP = 100, INPUTS = 3, OUTPUTS = 4, WRONG = 311, ABSENT = 705 };
+    for (int i = 0; (engine_seams.host_isa = host_isa_name(i)) != NULL; i++) {
+        struct test_signal *signal = signal_noise("f32le", INPUTS, 1200, 5);
+        const float wrong = (float)NAN, full = -1.0f;
+        memcpy(signal->bytes + ((WRONG + 0) * INPUTS + 2) * 4, &wrong, 4);
+        memcpy(signal->bytes + ((WRONG + 79) * INPUTS + 2) * 4, &wrong, 4);
+        memcpy(signal->bytes + (391 * INPUTS + 1) * 4, &full, 4);
+        signal_absent(signal, ABSENT, ABSENT + 28);
+        signal_decode(signal);
+        struct test_plan plan;
+        memset(&plan, 0, sizeof plan);
+        plan.taps[0] = taps_noise(20, false, 3);
+        plan.taps[1] = taps_noise(7, false, 4);
+        static const uint16_t inputs[OUTPUTS] = {2, 0, 2, 0}; /* nothing hears input 1 */
+        for (uint16_t o = 0; o < OUTPUTS; o++) {
+            plan.edges[o] = (struct edge){inputs[o], o, o % 2, 0.5f * (float)(o + 1)};
+            plan.outputs[o] = o == 3 ? OUTPUT_ENVELOPE : OUTPUT_REAL;
+        }
+        plan.spec = (struct plan_spec){.taps_count = 2,
+                                       .edge_count = OUTPUTS,
+                                       .outputs_count = OUTPUTS,
+                                       .hop = HOP,
+                                       .blocks_max = 3,
+                                       .variant = "host"};
+        test_plan_prepare(engine, &plan, signal);
+        expect_any_batches(engine, engine_seams.host_isa, &plan, signal);
+        struct test_run run = run_plan(engine, &plan, signal, &(struct run_options){.seed = 8});
+        for (uint64_t b = 0; b < run.blocks; b++)
+            for (uint32_t c = 0; c < INPUTS; c++) {
+                const struct block_report *report = &run.reports[b * INPUTS + c];
+                double sum = 0, squares = 0, peak = 0;
+                for (uint64_t n = b * HOP; n < (b + 1) * HOP; n++) {
+                    const double value = signal->values[c * signal->frames + n];
+                    sum += value;
+                    squares += value * value;
+                    peak = fmax(peak, fabs(value));
+                }
+                assert_true(fabs(report->sum - sum) < 1e-3);
+                assert_true(fabs(report->sum_squares - squares) < 1e-3);
+                assert_true(fabs(report->peak - peak) < 1e-6);
+                assert_int_equal(report->present, b == ABSENT / HOP ? HOP - 28 : HOP);
+                assert_int_equal(report->overload, b == 3 && c == 1 ? 1 : 0);
+                assert_int_equal(report->nonfinite, b == WRONG / HOP && c == 2 ? 2 : 0);
+                if (report->nonfinite > 0) {
+                    assert_int_equal(report->nonfinite_first, WRONG % HOP);
+                    assert_int_equal(report->nonfinite_last, WRONG % HOP + 79);
+                }
+            }
+        test_run_free(&run);
+        test_plan_free(&plan);
+        signal_free(signal);
+    }
 }
 
 /* Reports of every input, heard by one output, by two, by none; values that are not finite. */
@@ -193,9 +266,14 @@ static void a_matrix_goes_to_another(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(transforms_and_taps),      cmocka_unit_test(formats),
-        cmocka_unit_test(banks_forms_and_reports),  cmocka_unit_test(gaps_and_batches),
-        cmocka_unit_test(tiny_batches_are_its_own), cmocka_unit_test(a_matrix_goes_to_another),
+        cmocka_unit_test(transforms_and_taps),
+        cmocka_unit_test(formats),
+        cmocka_unit_test(short_filters),
+        cmocka_unit_test(short_filters_banks_and_reports),
+        cmocka_unit_test(banks_forms_and_reports),
+        cmocka_unit_test(gaps_and_batches),
+        cmocka_unit_test(tiny_batches_are_its_own),
+        cmocka_unit_test(a_matrix_goes_to_another),
     };
     return cmocka_run_group_tests_name("variant host", tests, open_engine, close_engine);
 }
