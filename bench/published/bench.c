@@ -112,15 +112,17 @@ static int production_cell(struct bench *bench, struct cell *cell,
         .cpu_threads = atoi(bench->threads),
         .cache_dir = bench->cache_dir,
         .variant = cell->part[0] != '\0' ? cell->part : NULL,
+        .streams = bench->streams,
         .limit_ns = bench->cell_ns,
         .probes = &probes,
         .polls = gpu,
     };
     struct production_result result = {0};
     if (production_measure(&options, shape, &result, &bench->problem) == 0) {
-        cell->total_ns = result.total_ns / pairs;
-        cell->kernel_ns = result.launches_ns / pairs;
-        cell->resident_ns = result.resident_ns / pairs;
+        const double share = pairs * bench->streams;
+        cell->total_ns = result.total_ns / share;
+        cell->kernel_ns = result.launches_ns / share;
+        cell->resident_ns = result.resident_ns / share;
         cell->error = result.error;
         snprintf(cell->note, sizeof cell->note, "%s", result.variant);
     } else {

@@ -19,6 +19,7 @@ struct bench {
     const char *device, *threads, *cache_dir;
     const char
         *ways; /* variants of convolvd to measure beside its choice, with commas; NULL: none */
+    uint32_t streams; /* see production.h; a cell of convolvd is the share of one */
     struct production_probes probes;
     uint64_t points_max; /* M·J·N */
     int64_t cell_ns;     /* repetitions of a cell end after this long */

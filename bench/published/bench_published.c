@@ -158,6 +158,8 @@ static const char help[] =
     "  --cell S,M,N     this system and shape only, e.g. direct,8,10000 or fft,0,65536; any "
     "number\n"
     "  --ways A,B       measure convolvd's variants of these names beside its own choice\n"
+    "  --streams N      convolvd computes N of a shape in one batch, a cell is the share of one "
+    "(default 1,\n                   at most 64; for a CSV file of its own)\n"
     "  --points N       largest M*J*N (default 2^20 on a CPU, 2^25 on a GPU)\n"
     "  --cache FOLDER   of program binaries (default none)\n"
     "  --seconds N      stop after that long; the next run goes on\n";
@@ -194,19 +196,14 @@ struct arguments {
 static int parse(int argc, char **argv, struct bench *bench, struct arguments *arguments,
                  int *status)
 {
-    static const struct option options[] = {{"device", required_argument, NULL, 'd'},
-                                            {"threads", required_argument, NULL, 't'},
-                                            {"csv", required_argument, NULL, 'c'},
-                                            {"fresh", no_argument, NULL, 'f'},
-                                            {"only", required_argument, NULL, 'o'},
-                                            {"cell", required_argument, NULL, 'l'},
-                                            {"ways", required_argument, NULL, 'w'},
-                                            {"points", required_argument, NULL, 'p'},
-                                            {"seconds", required_argument, NULL, 's'},
-                                            {"try-np", required_argument, NULL, 'n'},
-                                            {"cache", required_argument, NULL, 'k'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"device", required_argument, NULL, 'd'}, {"threads", required_argument, NULL, 't'},
+        {"csv", required_argument, NULL, 'c'},    {"fresh", no_argument, NULL, 'f'},
+        {"only", required_argument, NULL, 'o'},   {"cell", required_argument, NULL, 'l'},
+        {"ways", required_argument, NULL, 'w'},   {"streams", required_argument, NULL, 's' + 256},
+        {"points", required_argument, NULL, 'p'}, {"seconds", required_argument, NULL, 's'},
+        {"try-np", required_argument, NULL, 'n'}, {"cache", required_argument, NULL, 'k'},
+        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (option) {
         case 'd':
@@ -233,6 +230,9 @@ static int parse(int argc, char **argv, struct bench *bench, struct arguments *a
             break;
         case 'w':
             bench->ways = optarg;
+            break;
+        case 's' + 256:
+            bench->streams = (uint32_t)whole(optarg);
             break;
         case 'p':
             bench->points_max = whole(optarg);
@@ -267,6 +267,7 @@ int main(int argc, char **argv)
         .device = "auto",
         .threads = "0",
         .cell_ns = 60 * NS_PER_MS,
+        .streams = 1,
         .random = {1},
         .probes = {set_resident, launch_times_begin, launch_times_end},
     };
@@ -274,6 +275,10 @@ int main(int argc, char **argv)
     int status = 0;
     if (parse(argc, argv, &bench, &arguments, &status) < 0)
         return status;
+    if (bench.streams < 1 || bench.streams > PRODUCTION_STREAMS) {
+        fprintf(stderr, "bench_published: --streams takes 1 to %d\n", PRODUCTION_STREAMS);
+        return 2;
+    }
     if (arguments.try_np != NULL)
         return try_np(&bench, arguments.try_np);
     log_set_level(LOG_LEVEL_WARNING);

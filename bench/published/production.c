@@ -21,7 +21,8 @@ enum { REPETITIONS_MAX = 25 };
 struct rig {
     const struct production_shape *shape;
     struct engine *engine;
-    struct ring *ring;
+    struct ring *rings[PRODUCTION_STREAMS];
+    uint32_t streams;
     struct plan *plan;
     struct taps *filters[PRODUCTION_FILTERS];
     uint32_t filter_count;
@@ -42,9 +43,10 @@ static int open_engine(struct rig *rig, const struct production_options *options
     const struct production_shape *shape = rig->shape;
     const uint64_t frames = (uint64_t)shape->blocks * shape->hop;
     const uint64_t fft = shape->fft != 0 ? shape->fft : 4ull * (shape->hop + shape->taps);
-    const uint64_t output_floats = frames * shape->channels;
+    const uint64_t output_floats = frames * shape->channels * rig->streams;
     /* A ring is rounded up to a power of two. */
-    const uint64_t input_bytes = 2 * (frames + 4 * fft) * shape->channels * sizeof(float);
+    const uint64_t input_bytes =
+        2 * (frames + 4 * fft) * shape->channels * sizeof(float) * rig->streams;
     const struct engine_options engine_options = {
         .device = options->device,
         .cpu_threads = options->cpu_threads,
@@ -110,19 +112,19 @@ static int make_plan(struct rig *rig, const char *variant, struct problem *probl
     return error;
 }
 
-static int fill_ring(struct rig *rig, struct random_state *random, struct problem *problem)
+static int fill_ring(struct rig *rig, struct ring **ring, struct random_state *random,
+                     struct problem *problem)
 {
     const struct production_shape *shape = rig->shape;
     const struct plan_info *info = plan_info(rig->plan);
     const uint64_t frames = (uint64_t)shape->blocks * shape->hop + info->history_frames;
-    const int error =
-        engine_ring_open(rig->engine, frames, shape->channels * 4, &rig->ring, problem);
+    const int error = engine_ring_open(rig->engine, frames, shape->channels * 4, ring, problem);
     if (error != 0)
         return error;
-    float *samples = (float *)(void *)rig->ring->bytes;
-    for (uint64_t i = 0; i < (uint64_t)rig->ring->frames * shape->channels; i++)
+    float *samples = (float *)(void *)(*ring)->bytes;
+    for (uint64_t i = 0; i < (uint64_t)(*ring)->frames * shape->channels; i++)
         samples[i] = (float)(2 * random_unit(random) - 1);
-    memset(rig->ring->present, 0xff, rig->ring->frames / 8);
+    memset((*ring)->present, 0xff, (*ring)->frames / 8);
     rig->position = info->history_frames + shape->hop - 1;
     rig->position -= rig->position % shape->hop;
     return 0;
@@ -135,9 +137,8 @@ static struct batch *run(struct rig *rig, bool first, double *took_ns)
     const struct production_shape *shape = rig->shape;
     const uint32_t frames = shape->blocks * shape->hop;
     struct batch *batch = engine_batch_take(rig->engine);
-    const struct batch_item item = {
+    struct batch_item item = {
         .plan = rig->plan,
-        .ring = rig->ring,
         .position = rig->position,
         .epoch_block = rig->position / shape->hop,
         .blocks = shape->blocks,
@@ -145,8 +146,11 @@ static struct batch *run(struct rig *rig, bool first, double *took_ns)
         .fresh_from = first ? 0 : rig->position,
         .fresh_until = rig->position + frames,
     };
-    if (batch == NULL || engine_batch_add(rig->engine, batch, &item) != 0)
-        return NULL;
+    for (uint32_t s = 0; s < rig->streams; s++) {
+        item.ring = rig->rings[s];
+        if (batch == NULL || engine_batch_add(rig->engine, batch, &item) != 0)
+            return NULL;
+    }
     const int64_t from_ns = clock_monotonic_ns();
     engine_submit(rig->engine, batch);
     struct batch *completed;
@@ -159,8 +163,9 @@ static struct batch *run(struct rig *rig, bool first, double *took_ns)
 
 static double input_at(const struct rig *rig, uint64_t position, uint32_t channel)
 {
-    const float *samples = (const float *)(const void *)rig->ring->bytes;
-    return (double)samples[(position & (rig->ring->frames - 1)) * rig->shape->channels + channel];
+    const float *samples = (const float *)(const void *)rig->rings[0]->bytes;
+    return (
+        double)samples[(position & (rig->rings[0]->frames - 1)) * rig->shape->channels + channel];
 }
 
 /* The block in the middle of the first and the last channel against the definition. */
@@ -254,19 +259,23 @@ int production_measure(const struct production_options *options,
                        const struct production_shape *shape, struct production_result *result,
                        struct problem *problem)
 {
-    struct rig rig = {.shape = shape, .doorbell = doorbell_open(), .polls = options->polls};
+    struct rig rig = {.shape = shape,
+                      .doorbell = doorbell_open(),
+                      .polls = options->polls,
+                      .streams = options->streams};
     struct random_state random = {shape->hop};
     int error = open_engine(&rig, options, problem);
     if (error == 0)
         error = make_filters(&rig, &random, problem);
     if (error == 0)
         error = make_plan(&rig, options->variant, problem);
-    if (error == 0)
-        error = fill_ring(&rig, &random, problem);
+    for (uint32_t s = 0; error == 0 && s < rig.streams; s++)
+        error = fill_ring(&rig, &rig.rings[s], &random, problem);
     if (error == 0)
         error = measure(&rig, options, result, problem);
     plan_close(rig.plan);
-    engine_ring_close(rig.engine, rig.ring);
+    for (uint32_t s = 0; s < rig.streams; s++)
+        engine_ring_close(rig.engine, rig.rings[s]);
     engine_close(rig.engine);
     for (uint32_t f = 0; f < PRODUCTION_FILTERS; f++)
         taps_free(rig.filters[f]);

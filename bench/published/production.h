@@ -18,7 +18,7 @@ struct production_shape {
     uint32_t blocks, hop, taps, fft; /* fft 0: the engine's rule */
 };
 
-enum { PRODUCTION_FILTERS = 64 };
+enum { PRODUCTION_FILTERS = 64, PRODUCTION_STREAMS = 64 };
 
 struct production_result {
     double total_ns;    /* fastest of some batches, submitted to completed */
@@ -42,6 +42,7 @@ struct production_options {
     int cpu_threads;
     const char *cache_dir;
     const char *variant; /* NULL: the engine's choice */
+    uint32_t streams;    /* of that shape in every batch, 1 … PRODUCTION_STREAMS */
     int64_t limit_ns;    /* repeat no longer than this */
     bool polls;          /* await a batch as GPU drivers do in clFinish, without sleeping */
     const struct production_probes *probes; /* NULL: no such figures are wanted */
