@@ -149,31 +149,50 @@ static void NAME(sum_frames)(const float *x, uint32_t frames, const struct count
     stats->present[0] = counts->present;
 }
 
-/* `vectors` (a compile-time constant of each call) vectors of y. */
+/* `vectors` vectors of y. Tap k + j W multiplies in vector v what tap k multiplies in vector v - j:
+ * so `rows` taps at once, W taps apart, share what is loaded. Both are compile-time constants. */
 HOST_INLINE void NAME(filter_vectors)(const float *x, const float *taps, uint32_t count, float *y,
-                                      const int vectors)
+                                      const int rows, const int vectors)
 {
+    const uint32_t residues = count < WIDTH ? count : WIDTH;
     real sums[HOST_DIRECT_VECTORS] = {{0}};
-    for (uint32_t k = 0; k < count; k++) {
-        const float *from = x - k;
-        HOST_UNROLL
-        for (int v = 0; v < vectors; v++)
-            sums[v] += *(const unaligned *)(const void *)(from + v * WIDTH) * taps[k];
-    }
+    for (uint32_t first = 0; first < count; first += (uint32_t)rows * WIDTH)
+        for (uint32_t k = 0; k < residues; k++) {
+            const float *from = x - first - k, *h = taps + first + k;
+            HOST_UNROLL
+            for (int v = 1 - rows; v < vectors; v++) {
+                const real value = *(const unaligned *)(const void *)(from + v * WIDTH);
+                HOST_UNROLL
+                for (int j = 0; j < rows; j++)
+                    if (v + j >= 0 && v + j < vectors)
+                        sums[v + j] += value * h[j * WIDTH];
+            }
+        }
     HOST_UNROLL
     for (int v = 0; v < vectors; v++)
         *(unaligned *)(void *)(y + v * WIDTH) = sums[v];
 }
 
-/* y[0 … frames), and what lies behind them in the last vector. */
-static void NAME(filter_frames)(const float *x, const float *taps, uint32_t count, float *y,
-                                uint32_t frames)
+HOST_INLINE void NAME(filter_rows)(const struct host_direct *direct, const float *x, const int rows)
 {
+    const float *taps = direct->taps;
+    const uint32_t count = direct->count, frames = direct->frames;
     uint32_t i = 0;
     for (; i + HOST_DIRECT_VECTORS * WIDTH <= frames; i += HOST_DIRECT_VECTORS * WIDTH)
-        NAME(filter_vectors)(x + i, taps, count, y + i, HOST_DIRECT_VECTORS);
+        NAME(filter_vectors)(x + i, taps, count, direct->y + i, rows, HOST_DIRECT_VECTORS);
     for (; i < frames; i += WIDTH)
-        NAME(filter_vectors)(x + i, taps, count, y + i, 1);
+        NAME(filter_vectors)(x + i, taps, count, direct->y + i, rows, 1);
+}
+
+/* y[0 … frames), and what lies behind them in the last vector. */
+static void NAME(filter_frames)(const struct host_direct *direct, const float *x)
+{
+    if (direct->count <= WIDTH)
+        NAME(filter_rows)(direct, x, 1);
+    else if (direct->count <= 2 * WIDTH)
+        NAME(filter_rows)(direct, x, 2);
+    else
+        NAME(filter_rows)(direct, x, HOST_DIRECT_ROWS);
 }
 
 static void NAME(convolve_directly)(const struct host_direct *direct)
@@ -181,7 +200,7 @@ static void NAME(convolve_directly)(const struct host_direct *direct)
     const struct host_block_read *read = direct->read;
     struct counts counts = {.first = UINT32_MAX};
     float *x = direct->x;
-    memset(x, 0, read->load_from * sizeof *x);
+    memset(x - HOST_DIRECT_TAPS, 0, (HOST_DIRECT_TAPS + read->load_from) * sizeof *x);
     const uint32_t lanes = read->contiguous ? WIDTH : 0;
 #define HOST_READ(word, lanes)                                                                     \
     case 32 * (word) + (lanes):                                                                    \
@@ -198,6 +217,5 @@ static void NAME(convolve_directly)(const struct host_direct *direct)
     memset(x + read->load_until, 0, sizeof(real));
     NAME(sum_frames)(x + read->new_from, direct->frames, &counts, read->stats);
     if (direct->count > 0)
-        NAME(filter_frames)
-    (x + read->new_from, direct->taps, direct->count, direct->y, direct->frames);
+        NAME(filter_frames)(direct, x + read->new_from);
 }

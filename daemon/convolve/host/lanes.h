@@ -91,17 +91,21 @@ struct host_statistics {
     uint32_t first[HOST_LANES_MAX], last[HOST_LANES_MAX], present[HOST_LANES_MAX];
 };
 
-enum { HOST_DIRECT_VECTORS = 8 }; /* sums in registers at once: as many as hide their latency */
+enum {
+    HOST_DIRECT_TAPS = 64,   /* most */
+    HOST_DIRECT_VECTORS = 8, /* sums in registers at once: as many as hide their latency */
+    HOST_DIRECT_ROWS = 4,    /* most taps at once that share what is loaded */
+};
 
 /* One block of one channel in the time domain. */
 struct host_direct {
     /* Lane l is this channel l frames later: so say its W channel_bytes, scales and offsets. The
      * statistics go to lane 0. */
     const struct host_block_read *read;
-    const float *taps; /* [count], gain included */
+    const float *taps; /* [HOST_DIRECT_TAPS], gain included, zeros behind the last */
     uint32_t count;    /* 0: only the statistics */
     uint32_t frames;   /* new ones */
-    float *x;          /* [N + W]: the window */
+    float *x;          /* [HOST_DIRECT_TAPS before it, N + W]: the window */
     float *y;          /* [frames, rounded up to W] */
 };
 

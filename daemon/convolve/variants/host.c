@@ -33,7 +33,6 @@ enum {
     GPU_SHARE_NS = 4000,
     GPU_LAUNCH_NS = 25000,
     NO_REPORT = UINT32_MAX,
-    DIRECT_TAPS_MOST = 64, /* whose products are one sum */
 };
 
 /* In the time domain, on one thread of an EPYC with AVX2: a block, a frame to read, count and write
@@ -122,7 +121,7 @@ static double direct_ns(const struct plan_spec *spec, const struct layout *layou
     for (uint32_t o = 0; o < spec->outputs_count; o++)
         if (spec->outputs[o] == OUTPUT_COMPLEX)
             return INFINITY;
-    if (layout->taps_longest > DIRECT_TAPS_MOST || layout_any_complex(spec))
+    if (layout->taps_longest > HOST_DIRECT_TAPS || layout_any_complex(spec))
         return INFINITY;
     const uint32_t taps = layout->taps_longest;
     const bool alone = spec->inputs == 1 && spec->outputs_count == 1;
@@ -431,7 +430,7 @@ static struct wanted wanted_frames(const struct row *row, uint32_t k)
 /* In the time domain, where a block's samples lie behind its window in z. */
 static uint32_t direct_samples(const struct host_table *table, uint32_t q)
 {
-    return 2 * q + table->functions->width;
+    return HOST_DIRECT_TAPS + 2 * q + table->functions->width;
 }
 
 /* The lanes of a frame of block k; in the time domain its one sample. */
@@ -553,7 +552,7 @@ static void run_row(struct device *device, const struct plan *plan, const struct
         .taps = spectrum + row->own.host.spectra,
         .count = table->taps,
         .frames = row->hop,
-        .x = spectrum + row->own.host.points,
+        .x = spectrum + row->own.host.points + HOST_DIRECT_TAPS,
         .y = spectrum + row->own.host.points + direct_samples(table, fft_plan->q),
     };
     for (uint32_t k = 0; k < row->blocks; k++) {
