@@ -167,6 +167,7 @@ help:
 #: make bench-record     keep what bench measured, in bench/recorded/
 #: make docs-performance tables and plots of docs/performance.md anew from bench/recorded/
 #: make bench-published  the systems of the papers: published, measured here, convolvd
+#: make published-record keep what bench-published measured in bench/recorded/, and show it in docs/published.md
 #: make mutants          break each contract on purpose; every break must be caught
 #: make soak             sixteen streams through every fault for SOAK_MINUTES (default 60)
 #: make fuzz             fuzz the parsers (FUZZ_SECONDS each, default 20)
@@ -488,7 +489,7 @@ $(BUILD)/bench/bench_published: $(BUILD)/bench/gpu_resident.o $(BUILD)/bench/lau
 $(BUILD)/bench/bench_published: BENCH_WRAPS := $(RESIDENT_WRAPS) $(LAUNCH_WRAPS)
 
 # Goes on where it was interrupted; PUBLISHED_ARGS="--fresh" starts again, --help lists the rest.
-.PHONY: bench-published published-programs docs-published
+.PHONY: bench-published published-programs published-record docs-published
 bench-published: deps
 	+@$(MAKE) --no-print-directory -j$(JOBS) published-programs
 	@$(BUILD)/bench/bench_published $(PUBLISHED_ARGS)
@@ -496,7 +497,12 @@ bench-published: deps
 
 published-programs: $(PUBLISHED)
 
-# Tables and plots of docs/published.md anew from bench/results/published-*.csv.
+# Keeps bench/results/published-*.csv in bench/recorded/, which is part of the repository, and shows them.
+published-record:
+	@cp bench/results/published-*.csv bench/recorded/
+	+@$(MAKE) --no-print-directory docs-published
+
+# Tables and plots of docs/published.md anew from bench/recorded/published-*.csv.
 docs-published: $(PUBLISHED)
 	@$(BUILD)/bench/report_published --docs docs/published.md
 

@@ -123,6 +123,7 @@ static int production_cell(struct bench *bench, struct cell *cell,
         cell->total_ns = result.total_ns / share;
         cell->kernel_ns = result.launches_ns / share;
         cell->resident_ns = result.resident_ns / share;
+        cell->steady_ns = result.steady_ns / share;
         cell->error = result.error;
         snprintf(cell->note, sizeof cell->note, "%s", result.variant);
     } else {

@@ -10,9 +10,9 @@
 
 static const char device_mark[] = "# device: ";
 static const char head[] =
-    "system,variant,part,m,n,baseline_ns,total_ns,kernel_ns,resident_ns,error,note";
+    "system,variant,part,m,n,baseline_ns,total_ns,kernel_ns,resident_ns,steady_ns,error,note";
 
-enum { NUMBERS = 7 };
+enum { NUMBERS = 8 };
 
 /* A later line stands for an earlier one of the same cell. */
 static int keep(struct cells *cells, const struct cell *cell, struct problem *problem)
@@ -67,7 +67,8 @@ static bool parse(char *line, struct cell *cell)
     cell->total_ns = strtod(numbers[3], NULL);
     cell->kernel_ns = strtod(numbers[4], NULL);
     cell->resident_ns = strtod(numbers[5], NULL);
-    cell->error = strtod(numbers[6], NULL);
+    cell->steady_ns = strtod(numbers[6], NULL);
+    cell->error = strtod(numbers[7], NULL);
     return true;
 }
 
@@ -156,9 +157,9 @@ int cells_add(struct cells *cells, const struct cell *cell, struct problem *prob
     for (char *c = kept.note; *c != '\0'; c++)
         if (*c == ',' || *c == '\n')
             *c = ';';
-    fprintf(cells->file, "%s,%s,%s,%u,%u,%.0f,%.0f,%.0f,%.0f,%.3g,%s\n", kept.system, kept.variant,
-            kept.part, kept.m, kept.n, kept.baseline_ns, kept.total_ns, kept.kernel_ns,
-            kept.resident_ns, kept.error, kept.note);
+    fprintf(cells->file, "%s,%s,%s,%u,%u,%.0f,%.0f,%.0f,%.0f,%.0f,%.3g,%s\n", kept.system,
+            kept.variant, kept.part, kept.m, kept.n, kept.baseline_ns, kept.total_ns,
+            kept.kernel_ns, kept.resident_ns, kept.steady_ns, kept.error, kept.note);
     if (fflush(cells->file) != 0)
         return problem_set(problem, ERROR_SYSTEM, "writing the cells: %s", strerror(errno));
     return keep(cells, &kept, problem);

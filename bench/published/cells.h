@@ -26,6 +26,7 @@ struct cell {
     double total_ns;      /* host to host, transfers included */
     double kernel_ns;     /* launches alone, from events; 0: not measured, or none */
     double resident_ns;   /* convolvd in device memory, submitted to completed; 0: not measured */
+    double steady_ns;     /* likewise its share with several batches in flight */
     double error;         /* ||e||2 / ||y||2 against double */
     char note[CELL_NOTE]; /* not empty and total_ns 0: why it was not run; else the plan's name */
 };

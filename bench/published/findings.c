@@ -89,49 +89,46 @@ static void production_ahead(struct report *report)
     }
 }
 
-/* Of C and E, over the shapes with at least so many vectors and points: by how much convolvd's
- * launches are ahead of theirs, and its whole batch in device memory. */
-static void without_transfers(const struct report *report, const char *name, uint32_t vectors,
-                              uint32_t points, struct ratios *launches, struct ratios *resident)
+/* What convolvd does without transfers, held against the launches of C and E. */
+static double launches(const struct report *report, const char *system, uint32_t m, uint32_t n)
 {
-    launches->count = resident->count = 0;
-    for (uint32_t i = 0; i < grid_m_count; i++)
-        for (uint32_t n = points; n <= GRID_N_MAX; n *= 2) {
-            const uint32_t m = grid_m[i];
-            const double theirs = report_pure(report, "convolution", name, m, n);
-            if (m * m < vectors)
-                continue;
-            ratio(launches, report_pure(report, "convolution", "convolvd", m, n), theirs);
-            ratio(resident, report_resident(report, "convolution", m, n), theirs);
-        }
+    return report_pure(report, system, "convolvd", m, n);
 }
 
-static void launches_ahead(struct report *report)
+static const struct {
+    const char *what;
+    double (*speedup)(const struct report *report, const char *system, uint32_t m, uint32_t n);
+} without_transfers[] = {
+    {"launches are", launches},
+    {"batch in device memory, submitted to completed, is", report_resident},
+    {"share of a batch in device memory while several are in flight is", report_steady},
+};
+
+static void without_transfers_ahead(struct report *report)
 {
     enum { VECTORS_MANY = 400, POINTS_MANY = 512 };
     static const char *const names[] = {"C", "E"};
-    for (int v = 0; v < 2; v++) {
-        struct ratios all, many, all_resident, many_resident;
-        without_transfers(report, names[v], 0, GRID_N_MIN, &all, &all_resident);
-        without_transfers(report, names[v], VECTORS_MANY, POINTS_MANY, &many, &many_resident);
-        if (all.count == 0)
-            continue;
-        fprintf(report->out, "- **convolvd's launches are ahead of %s's** by ", names[v]);
-        print_ratios(report->out, &all);
-        fprintf(report->out, "; with M·J ≥ %d and N ≥ %d by ", VECTORS_MANY, POINTS_MANY);
-        print_ratios(report->out, &many);
-        fprintf(report->out, ".\n");
-        if (all_resident.count == 0)
-            continue;
-        fprintf(report->out,
-                "- **convolvd's batch in device memory**, the way to the device "
-                "thread and back included, is ahead of %s's launches by ",
-                names[v]);
-        print_ratios(report->out, &all_resident);
-        fprintf(report->out, "; with M·J ≥ %d and N ≥ %d by ", VECTORS_MANY, POINTS_MANY);
-        print_ratios(report->out, &many_resident);
-        fprintf(report->out, ".\n");
-    }
+    for (size_t w = 0; w < sizeof without_transfers / sizeof without_transfers[0]; w++)
+        for (int v = 0; v < 2; v++) {
+            struct ratios all = {.count = 0}, many = {.count = 0};
+            for (uint32_t i = 0; i < grid_m_count; i++)
+                for (uint32_t n = GRID_N_MIN; n <= GRID_N_MAX; n *= 2) {
+                    const uint32_t m = grid_m[i];
+                    const double ours = without_transfers[w].speedup(report, "convolution", m, n),
+                                 theirs = report_pure(report, "convolution", names[v], m, n);
+                    ratio(&all, ours, theirs);
+                    if (m * m >= VECTORS_MANY && n >= POINTS_MANY)
+                        ratio(&many, ours, theirs);
+                }
+            if (all.count == 0)
+                continue;
+            fprintf(report->out, "- **convolvd's %s ahead of %s's launches** by ",
+                    without_transfers[w].what, names[v]);
+            print_ratios(report->out, &all);
+            fprintf(report->out, "; with M·J ≥ %d and N ≥ %d by ", VECTORS_MANY, POINTS_MANY);
+            print_ratios(report->out, &many);
+            fprintf(report->out, ".\n");
+        }
 }
 
 /* Names the cells in which convolvd is less than this far ahead, host to host. */
@@ -294,7 +291,7 @@ int report_findings(struct report *report)
     against(report, "C", "E");
     transfers(report);
     production_ahead(report);
-    launches_ahead(report);
+    without_transfers_ahead(report);
     behind(report);
     best_fft(report);
     direct(report);

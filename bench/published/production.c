@@ -16,7 +16,7 @@
 #include "core/random.h"
 #include "signal/reference.h"
 
-enum { REPETITIONS_MAX = 25 };
+enum { REPETITIONS_MAX = 25, IN_FLIGHT = 4 };
 
 struct rig {
     const struct production_shape *shape;
@@ -51,7 +51,7 @@ static int open_engine(struct rig *rig, const struct production_options *options
         .device = options->device,
         .cpu_threads = options->cpu_threads,
         .cache_dir = options->cache_dir,
-        .batches = 2,
+        .batches = IN_FLIGHT,
         .input_bytes = input_bytes < 64 << 20 ? 64 << 20 : input_bytes,
         .batch_output_floats = output_floats < 1 << 20 ? 1 << 20 : output_floats,
         .wake = wake,
@@ -130,9 +130,8 @@ static int fill_ring(struct rig *rig, struct ring **ring, struct random_state *r
     return 0;
 }
 
-/* One batch, waited for; every sample of it counts as new, `first`: its history too. NULL when the
- * device failed. */
-static struct batch *run(struct rig *rig, bool first, double *took_ns)
+/* Submits one batch; every sample of it counts as new, `first`: its history too. */
+static bool submit(struct rig *rig, bool first)
 {
     const struct production_shape *shape = rig->shape;
     const uint32_t frames = shape->blocks * shape->hop;
@@ -149,16 +148,51 @@ static struct batch *run(struct rig *rig, bool first, double *took_ns)
     for (uint32_t s = 0; s < rig->streams; s++) {
         item.ring = rig->rings[s];
         if (batch == NULL || engine_batch_add(rig->engine, batch, &item) != 0)
-            return NULL;
+            return false;
     }
-    const int64_t from_ns = clock_monotonic_ns();
     engine_submit(rig->engine, batch);
+    return true;
+}
+
+static struct batch *wait_for_batch(const struct rig *rig)
+{
     struct batch *completed;
     while ((completed = engine_completed(rig->engine)) == NULL)
         if (!rig->polls)
             doorbell_wait(rig->doorbell);
+    return completed;
+}
+
+/* One batch, waited for. NULL when the device failed. */
+static struct batch *run(struct rig *rig, bool first, double *took_ns)
+{
+    const int64_t from_ns = clock_monotonic_ns();
+    if (!submit(rig, first))
+        return NULL;
+    struct batch *completed = wait_for_batch(rig);
     *took_ns = (double)(clock_monotonic_ns() - from_ns);
     return completed;
+}
+
+/* A batch's share of the time while as many are in flight as the engine has, for so long. */
+static int run_steadily(struct rig *rig, int64_t limit_ns, double *share_ns,
+                        struct problem *problem)
+{
+    const int64_t from_ns = clock_monotonic_ns();
+    uint64_t submitted = 0, completed = 0;
+    bool good = true;
+    while (good && submitted < IN_FLIGHT)
+        good = submit(rig, false) && ++submitted > 0;
+    while (completed < submitted) {
+        struct batch *batch = wait_for_batch(rig);
+        good = good && batch->status == BATCH_OK;
+        engine_batch_release(rig->engine, batch);
+        completed++;
+        if (good && clock_monotonic_ns() - from_ns < limit_ns)
+            good = submit(rig, false) && ++submitted > 0;
+    }
+    *share_ns = (double)(clock_monotonic_ns() - from_ns) / (double)completed;
+    return good ? 0 : problem_set(problem, ERROR_DEVICE, "the batch failed");
 }
 
 static double input_at(const struct rig *rig, uint64_t position, uint32_t channel)
@@ -236,6 +270,8 @@ static int measure_probes(struct rig *rig, const struct production_options *opti
     if (probes->set_resident != NULL) {
         probes->set_resident(true);
         error = repeat(rig, options->limit_ns, &result->resident_ns, NULL, problem);
+        if (error == 0)
+            error = run_steadily(rig, options->limit_ns, &result->steady_ns, problem);
     }
     if (error == 0)
         error = time_launches(rig, probes, &result->launches_ns, problem);

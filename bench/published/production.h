@@ -23,6 +23,7 @@ enum { PRODUCTION_FILTERS = 64, PRODUCTION_STREAMS = 64 };
 struct production_result {
     double total_ns;    /* fastest of some batches, submitted to completed */
     double resident_ns; /* likewise with samples and results in device memory; 0: not measured */
+    double steady_ns;   /* likewise a batch's share while several are in flight */
     double launches_ns; /* of one batch, added up; 0: not measured, or there is none */
     double error;       /* ||e||2 / ||y||2 of the middle block, first and last channel */
     char variant[24];

@@ -41,6 +41,12 @@ double report_resident(const struct report *report, const char *system, uint32_t
     return cell != NULL && cell->resident_ns > 0 ? cell->baseline_ns / cell->resident_ns : 0;
 }
 
+double report_steady(const struct report *report, const char *system, uint32_t m, uint32_t n)
+{
+    const struct cell *cell = cells_find(&report->cells, system, "convolvd", "", m, n);
+    return cell != NULL && cell->steady_ns > 0 ? cell->baseline_ns / cell->steady_ns : 0;
+}
+
 int report_plot(struct report *report, const struct plot *plot, const char *name)
 {
     char path[600];
@@ -124,17 +130,25 @@ static void launch_rows(struct report *report)
             if (!(ours > 0))
                 continue;
             if (!any)
-                fprintf(out, "\nWithout transfers: K of the launches alone, and of convolvd's "
-                             "batch in device memory, submitted to completed (on a GPU).\n\n"
+                fprintf(out, "\nWithout transfers: K of the launches alone; on a GPU, of "
+                             "convolvd's batch in device memory, submitted to completed, and of "
+                             "its share of the time while several are in flight.\n\n"
                              "| N | M×J | C, launches | E, launches | convolvd, launches | "
-                             "convolvd, in device memory |\n|--:|--:|--:|--:|--:|--:|\n");
+                             "convolvd, one batch | convolvd, in flight |\n"
+                             "|--:|--:|--:|--:|--:|--:|--:|\n");
             any = true;
-            char c[16], e[16], launches[16], resident[16];
-            fprintf(out, "| %u | %u×%u | %s | %s | %s | %s |\n", n, m, m,
-                    number(report_pure(report, "convolution", "C", m, n), c),
-                    number(report_pure(report, "convolution", "E", m, n), e),
-                    number(ours, launches),
-                    number(report_resident(report, "convolution", m, n), resident));
+            const double values[] = {
+                report_pure(report, "convolution", "C", m, n),
+                report_pure(report, "convolution", "E", m, n),
+                ours,
+                report_resident(report, "convolution", m, n),
+                report_steady(report, "convolution", m, n),
+            };
+            fprintf(out, "| %u | %u×%u |", n, m, m);
+            char text[16];
+            for (size_t v = 0; v < sizeof values / sizeof values[0]; v++)
+                fprintf(out, " %s |", number(values[v], text));
+            fprintf(out, "\n");
         }
 }
 

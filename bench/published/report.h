@@ -62,6 +62,8 @@ double report_pure(const struct report *report, const char *system, const char *
                    uint32_t n);
 /* Likewise of convolvd's batch with samples and results in device memory. */
 double report_resident(const struct report *report, const char *system, uint32_t m, uint32_t n);
+/* Likewise of its share while several are in flight. */
+double report_steady(const struct report *report, const char *system, uint32_t m, uint32_t n);
 
 /* Writes a plot and, in Markdown, its place. */
 int report_plot(struct report *report, const struct plot *plot, const char *name);

@@ -1,7 +1,7 @@
 /*
  * Tables and plots from the cells that bench_published left (cells.h), beside the figures the
- * papers print (figures.csv): to standard output and bench/results/, or, with --docs FILE, into the
- * marked places of a document and beside it.
+ * papers print (figures.csv): those of bench/results/ to standard output and plots beside them, or,
+ * with --docs FILE, those of bench/recorded/ into the marked places of a document and beside it.
  *
  * A marked place is what stands between a line `<!-- report: NAME -->` and `<!-- end -->`; NAME is
  * DEVICE-TABLE, as cpu-convolution. A place whose device has no cells is left as it is.
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
                                             {"results", required_argument, NULL, 'r'},
                                             {"figures", required_argument, NULL, 'f'},
                                             {NULL, 0, NULL, 0}};
-    const char *docs = NULL, *results = "bench/results", *figures = "bench/published/figures.csv";
+    const char *docs = NULL, *results = NULL, *figures = "bench/published/figures.csv";
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (option) {
         case 'd':
@@ -166,6 +166,8 @@ int main(int argc, char **argv)
             fputs("report_published [--docs FILE] [--results FOLDER] [--figures FILE]\n", stderr);
             return 2;
         }
+    if (results == NULL)
+        results = docs != NULL ? "bench/recorded" : "bench/results";
     const int error =
         docs != NULL ? fill_document(docs, results, figures) : print_all(results, figures);
     return error != 0;

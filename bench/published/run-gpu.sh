@@ -7,7 +7,7 @@
 #
 # Tests first that every system is correct on the device, then measures for at most SECONDS (default
 # 420) and leaves the cells in RESULTS.csv; a second run goes on from there. Afterwards, where the
-# build is: copy the file to bench/results/published-gpu.csv and run `make docs-published`.
+# build is: copy the file to bench/results/published-gpu.csv and run `make published-record`.
 set -u
 programs=$1 results=$2 seconds=${3:-420}
 CONVOLVD_TEST_DEVICE=gpu timeout 60 "$programs/test_published" 2>&1 | tail -12

@@ -43,8 +43,9 @@ static int direct_ours(struct bench *bench, const struct group *group, double ba
     struct cell cell = cell_of("direct", "convolvd", "", group->m, group->n);
     if (cell_done(bench, &cell))
         return 0;
-    /* The record in blocks that give every unit work. */
-    const uint32_t hop = group->n >= 100000 ? 4096 : 1024;
+    /* The record in blocks that give every unit work: a GPU has more of them. */
+    const bool short_blocks = bench->lab.found.info.gpu && group->m > 64 && group->m <= 256;
+    const uint32_t hop = group->n >= 100000 ? 4096 : short_blocks ? 256 : 1024;
     const struct production_shape shape = {
         .channels = 1, .blocks = (group->n + hop - 1) / hop, .hop = hop, .taps = group->m};
     cell.baseline_ns = baseline_ns;
