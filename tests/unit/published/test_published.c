@@ -1,7 +1,8 @@
 /*
  * The published systems against the definition in double precision, at small sizes: every variant
  * of the two Burtsev papers, the three forms of direct convolution, the book's 2-D pipeline on an
- * image and on a sensor-array record, and the vector-width probe at every width and type.
+ * image and on a sensor-array record, and the vector-width probe at every width and type. And what
+ * the report says of cells that were kept and read again.
  *
  * sanitizers: no, the programs of the benches, which no user's input reaches
  * long: yes, no mutant needs it
@@ -13,12 +14,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "bench/published/cells.h"
 #include "bench/published/direct_convolution.h"
 #include "bench/published/multiple_convolution.h"
 #include "bench/published/pipeline_2d.h"
+#include "bench/published/report.h"
 #include "bench/published/single_fft.h"
 #include "bench/published/vector_width.h"
 #include "core/random.h"
@@ -345,6 +349,59 @@ static int close_device(void **state)
     return 0;
 }
 
+/* ---- cells and report -------------------------------------------------------------------- */
+
+static void report_of_kept_cells(void **state)
+{
+    (void)state;
+    static const struct cell given[] = {
+        {.system = "convolution",
+         .variant = "C",
+         .m = 20,
+         .n = 512,
+         .baseline_ns = 9000,
+         .total_ns = 900,
+         .kernel_ns = 600,
+         .error = 1e-7},
+        {.system = "convolution",
+         .variant = "convolvd",
+         .m = 20,
+         .n = 512,
+         .baseline_ns = 9000,
+         .total_ns = 750,
+         .kernel_ns = 20,
+         .resident_ns = 60,
+         .steady_ns = 30,
+         .error = 2e-7},
+    };
+    static const char *const expect[] = {
+        "convolvd's launches are ahead of C's launches** by 30 times",
+        "batch in device memory, submitted to completed, is ahead of C's launches** by 10 times",
+        "while several are in flight is ahead of C's launches** by 20 times",
+        "1.5 times ahead**: convolution M 20 N 512 (1.20 of C)",
+    };
+    char path[] = "/tmp/convolvd-cells-XXXXXX", *text = NULL;
+    size_t bytes = 0;
+    struct problem problem;
+    struct report report = {.device = "gpu", .out = open_memstream(&text, &bytes)};
+    close(mkstemp(path));
+    unlink(path);
+    assert_int_equal(cells_open(&report.cells, path, "a device", &problem), 0);
+    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++)
+        assert_int_equal(cells_add(&report.cells, &given[i], &problem), 0);
+    cells_close(&report.cells);
+    assert_int_equal(cells_open(&report.cells, path, NULL, &problem), 0);
+    assert_int_equal(report.cells.count, 2);
+    assert_int_equal(report_findings(&report), 0);
+    fclose(report.out);
+    for (size_t i = 0; i < sizeof expect / sizeof expect[0]; i++)
+        if (strstr(text, expect[i]) == NULL)
+            fail_msg("\"%s\" is not in: %s", expect[i], text);
+    cells_close(&report.cells);
+    unlink(path);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +412,7 @@ int main(void)
         cmocka_unit_test(pipeline),
         cmocka_unit_test(fan_keeps_waves_of_its_velocities),
         cmocka_unit_test(vector_width),
+        cmocka_unit_test(report_of_kept_cells),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
