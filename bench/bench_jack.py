@@ -10,12 +10,14 @@ Every channel has a filter of its own of 4096 taps. convolvd in direct mode and,
 without it. Both programs' ports hang on the dummy driver's; the server's cycles do not wait (JACK's
 asynchronous mode), and have real-time priority where that is allowed. Each stream of convolvd is a client
 in a process of its own, so JACK runs the streams on all cores, as it does jconvolver's instances. The streams
-name a small ring, so that the processor and not the default input memory ends the count.
+name a small ring, so that the processor and not the default input memory ends the count. A server has 4096 ports at most:
+where both programs carry as many channels as that, `taskset` leaves them fewer cores.
 """
 import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -33,6 +35,8 @@ BUILD = os.path.abspath(os.environ.get("CONVOLVD_BUILD", "build/gcc"))
 CLIENT = os.path.join(BUILD, "tests", "jack_client")
 RATE, TAPS = 48000, 4096
 ERROR_MAX = 1e-5  # of float32 programs against double; a late cycle makes it 1e-2 and more
+PORTS = 4096  # of a server, which has no more
+LIMIT = (PORTS - 2 * 64 - 1) // (2 * 64 + 1)  # times 64 channels: ports of the driver, the clients and the rig
 
 
 class Server:
@@ -40,7 +44,7 @@ class Server:
 
     def __init__(self, ports, period):
         os.environ.update(JACK_DEFAULT_SERVER=self.name, JACK_NO_AUDIO_RESERVATION="1")
-        command = ["jackd", "-n", self.name, "-R", "-P", "60", "-p", "4096", "-d", "dummy", "-r", str(RATE), "-p", str(period),
+        command = ["jackd", "-n", self.name, "-R", "-P", "60", "-p", str(PORTS), "-d", "dummy", "-r", str(RATE), "-p", str(period),
                    "-C", str(ports), "-P", str(ports)]
         for _ in range(3):
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -89,17 +93,23 @@ class Convolvd:
         path = os.path.join(folder, "convolvd.conf")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        self.process = subprocess.Popen([os.path.join(BUILD, "convolvd"), "--config", path, "--variant", "host"],
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                        env={**os.environ, "RUNTIME_DIRECTORY": folder})
-        said = []
-        for line in self.process.stdout:
-            said.append(line)
-            if "running:" in line:
-                break
-        else:
-            raise RuntimeError("".join(said))
-        # Nobody reads on: a line or two of warnings fit the pipe.
+        self.log = os.path.join(folder, "log")
+        with open(self.log, "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen([os.path.join(BUILD, "convolvd"), "--config", path, "--variant", "host"],
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                                            env={**os.environ, "RUNTIME_DIRECTORY": folder})
+        while "running:" not in self.said():
+            if self.process.poll() is not None:
+                raise RuntimeError(self.said())
+            time.sleep(0.05)
+
+    def said(self):
+        with open(self.log, encoding="utf-8") as log:
+            return log.read()
+
+    def refused(self):
+        """What it says of streams that do not run."""
+        return " ".join(line for line in self.said().splitlines() if "too slow" in line)[:300]
 
     def inputs(self, k):
         return [f"convolvd-s{k}:in_{i}" for i in range(self.channels)]
@@ -113,7 +123,6 @@ class Convolvd:
 
     def stop(self):
         end(self.process)
-        self.process.stdout.close()
 
 
 class Jconvolver:
@@ -142,6 +151,9 @@ class Jconvolver:
 
     def processes(self):
         return [process.pid for process in self.running]
+
+    def refused(self):
+        return f"{sum(process.poll() is not None for process in self.running)} of {len(self.running)} ended"
 
     def stop(self):
         for process in self.running:
@@ -201,10 +213,10 @@ def write_wav(path, taps):
 
 
 def wait_ports(server, program):
-    until = time.monotonic() + 20
+    until = time.monotonic() + 20 + program.instances
     while not server.has(program.outputs(program.instances - 1)[-1]) or not server.has(program.inputs(program.instances - 1)[-1]):
         if time.monotonic() > until:
-            raise RuntimeError(f"{program.name}: no ports")
+            raise RuntimeError(f"{program.name}: no ports: {program.refused()}")
         time.sleep(0.1)
     time.sleep(0.5)
 
@@ -296,25 +308,23 @@ def carries(name, instances, period, taps, seconds, note):
     return good, share, error
 
 
-def most(name, period, taps, seconds, trials, limit, note):
-    """The largest count of which every smaller one tried went through, too; each has several trials."""
+def most(name, period, taps, seconds, trials, first, limit, note):
+    """The largest count that goes through, found by doubling from `first` and then halving the distance; each has several
+    trials."""
     def good(instances):
-        results = []
         for _ in range(trials):
-            results.append(carries(name, instances, period, taps, seconds, note))
-            if results[-1][0]:
-                return results[-1]
-        return results[-1]
-    best, count, figures = 0, 1, (False, 0, 0)
-    while count <= limit:
-        figures_now = good(count)
-        if not figures_now[0]:
-            break
-        best, figures, count = count, figures_now, count + (1 if count < 4 else 2)
-    if count - best > 1 and best > 0:
-        figures_now = good(best + 1)
-        if figures_now[0]:
-            best, figures = best + 1, figures_now
+            result = carries(name, instances, period, taps, seconds, note)
+            if result[0]:
+                break
+        return result
+    best, over, count, figures = 0, limit + 1, min(first, limit), (False, 0, 0)
+    while over - best > 1:
+        now = good(count)
+        if now[0]:
+            best, figures = count, now
+        else:
+            over = count
+        count = min(2 * best, limit) if over > limit else (best + over) // 2
     return best, figures
 
 
@@ -323,9 +333,12 @@ def main():
     parser.add_argument("--csv")
     parser.add_argument("--quick", action="store_true", help="fewer shapes, shorter")
     parser.add_argument("--seconds", type=float, help="of each trial")
-    parser.add_argument("--limit", type=int, default=40, help="the most times 64 channels tried")
+    parser.add_argument("--limit", type=int, default=LIMIT, help="the most times 64 channels tried")
+    parser.add_argument("--first", type=int, default=1, help="how many times 64 channels the search begins with")
+    parser.add_argument("--trials", type=int, default=3, help="of a count of channels, until one is good")
     parser.add_argument("--only", choices=["trip", "channels"])
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench_jack: ended"))  # the server, which heads a process group, too
     missing = [program for program in ("jackd", "jack_lsp", "jconvolver") if shutil.which(program) is None]
     if missing or not os.path.exists(CLIENT):
         print(f"bench_jack: no {', '.join(missing) or CLIENT}: nothing to compare with; 'make deps' installs it")
@@ -371,15 +384,15 @@ def main():
     if arguments.only != "trip":
         print(f"JACK channels carried at period 256, {TAPS} taps each, times 64")
         note = lambda text: print(f"# {text}", flush=True)
-        trials = 1 if arguments.quick else 3
-        limit = 6 if arguments.quick else arguments.limit
-        best = {name: most(name, 256, taps, seconds, trials, limit, note) for name in ("convolvd direct", "jconvolver")}
+        trials = 1 if arguments.quick else arguments.trials
+        limit = 6 if arguments.quick else min(arguments.limit, LIMIT)
+        best = {name: most(name, 256, taps, seconds, trials, arguments.first, limit, note) for name in ("convolvd direct", "jconvolver")}
         for name, (count, (_, share, _)) in best.items():
             more = " or more" if count >= limit else ""
             print(f"{name:>20}: {count} × 64{more}, {100 * share:.0f} % of a core")
         ours, peer = best["convolvd direct"], best["jconvolver"]
         if ours[0] and peer[0] and min(ours[0], peer[0]) < limit:  # else who carries more was not asked
-            row("jack channels", f"period=256 taps={TAPS} cores={os.cpu_count()}", 64 * ours[0], 64 * peer[0],
+            row("jack channels", f"period=256 taps={TAPS} cores={len(os.sched_getaffinity(0))}", 64 * ours[0], 64 * peer[0],
                 f"{ours[0] / peer[0]:.3f}", ">=2", "channels", ours[1][2])
     if arguments.csv and rows:
         append(arguments.csv, rows)

@@ -9,6 +9,10 @@
  * order for programs that know no RTP: then the count of frames before a packet is its frame
  * number.
  *
+ * --late US lists the packets later than that: runs of neighbours, each with the time at which the
+ * first one was due and that at which the last one arrived [monotonic seconds], to be held against
+ * what else happened on the machine then.
+ *
  * One process, two threads; one line of JSON at the end.
  */
 #include <errno.h>
@@ -34,6 +38,7 @@ enum {
     TICK_NS = 200000, /* the sender looks so often what is due */
     QUIET_MS = 300,   /* nothing more comes */
     LATENCIES_MAX = 1 << 24,
+    LATE_MAX = 1024,
 };
 
 struct options {
@@ -42,7 +47,14 @@ struct options {
     double rate_hz;
     uint64_t frames;
     bool floats, raw, single;
+    double late_us; /* 0: late packets are not listed */
     const char *write_sent, *write_got;
+};
+
+/* Neighbouring packets that were late. */
+struct late_run {
+    int64_t due_ns, arrived_ns; /* monotonic: of the first, of the last */
+    uint64_t packets;
 };
 
 static struct bench {
@@ -61,6 +73,9 @@ static struct bench {
     uint32_t first_timestamp;
     float *latencies_us; /* one a packet */
     uint32_t latency_count;
+    struct late_run late[LATE_MAX];
+    unsigned late_count;
+    bool was_late;
     FILE *got;
 } bench;
 
@@ -144,6 +159,20 @@ static void send_frames(void)
 
 /* ---- receiving --------------------------------------------------------------------------- */
 
+static void note_latency(int64_t due, int64_t arrived_ns)
+{
+    const float us = (float)(arrived_ns - due) * 1e-3f;
+    bench.latencies_us[bench.latency_count++] = us;
+    const bool late = bench.options.late_us > 0 && us > bench.options.late_us;
+    if (late && !bench.was_late && bench.late_count < LATE_MAX)
+        bench.late[bench.late_count++] = (struct late_run){.due_ns = due};
+    if (late) {
+        bench.late[bench.late_count - 1].arrived_ns = arrived_ns;
+        bench.late[bench.late_count - 1].packets++;
+    }
+    bench.was_late = late;
+}
+
 static void take(void *context, const uint8_t *datagram, size_t bytes, int64_t receive_ns)
 {
     (void)context;
@@ -172,8 +201,7 @@ static void take(void *context, const uint8_t *datagram, size_t bytes, int64_t r
     bench.received += frames;
     if (frames > 0 && bench.latency_count < LATENCIES_MAX &&
         bench.next_frame <= bench.options.frames)
-        bench.latencies_us[bench.latency_count++] =
-            (float)(receive_ns - bench.offset_ns - due_ns(frame + frames)) * 1e-3f;
+        note_latency(due_ns(frame + frames), receive_ns - bench.offset_ns);
     if (bench.got != NULL)
         fwrite(payload, bench.frame_bytes, frames, bench.got);
 }
@@ -212,19 +240,25 @@ static void report(void)
     qsort(bench.latencies_us, bench.latency_count, sizeof *bench.latencies_us, compare);
     printf("{\"frames\": %llu, \"received\": %llu, \"lost\": %llu, \"wrong\": %llu, \"asked_s\": "
            "%.6f, "
-           "\"sent_s\": %.6f, \"p50_us\": %.1f, \"p90_us\": %.1f, \"p99_us\": %.1f, \"max_us\": "
-           "%.1f}\n",
+           "\"sent_s\": %.6f, \"p50_us\": %.1f, \"p90_us\": %.1f, \"p99_us\": %.1f, "
+           "\"p999_us\": %.1f, \"max_us\": %.1f, \"packets\": %u, \"late\": [",
            (unsigned long long)bench.options.frames, (unsigned long long)bench.received,
            (unsigned long long)bench.lost, (unsigned long long)bench.wrong,
            (double)bench.options.frames / bench.options.rate_hz, bench.sent_seconds, quantile(0.5),
-           quantile(0.9), quantile(0.99), quantile(1));
+           quantile(0.9), quantile(0.99), quantile(0.999), quantile(1), bench.latency_count);
+    for (unsigned i = 0; i < bench.late_count; i++)
+        printf("%s[%.6f, %.6f, %llu]", i > 0 ? ", " : "", (double)bench.late[i].due_ns * 1e-9,
+               (double)bench.late[i].arrived_ns * 1e-9, (unsigned long long)bench.late[i].packets);
+    printf("]}\n");
 }
 
 static const char usage[] =
     "usage: bench_loopback --to PORT --listen PORT --rate HZ --frames N [--channels 16]\n"
-    "                      [--format L16|f32] [--raw] [--single] [--sent FILE] [--got FILE]\n"
+    "                      [--format L16|f32] [--raw] [--single] [--late US] [--sent FILE]\n"
+    "                      [--got FILE]\n"
     "Sends paced frames to one port of 127.0.0.1, receives the results on another. --single sends\n"
-    "datagrams one by one; --sent and --got write the samples as they are on the wire.\n";
+    "datagrams one by one; --late lists packets later than that; --sent and --got write the "
+    "samples as they are on the wire.\n";
 
 static bool parse_arguments(struct options *o, int argc, char **argv)
 {
@@ -237,6 +271,7 @@ static bool parse_arguments(struct options *o, int argc, char **argv)
         {"format", required_argument, NULL, 's'},
         {"raw", no_argument, NULL, 'w'},
         {"single", no_argument, NULL, '1'},
+        {"late", required_argument, NULL, 'L'},
         {"sent", required_argument, NULL, 'S'},
         {"got", required_argument, NULL, 'G'},
         {NULL, 0, NULL, 0},
@@ -266,6 +301,9 @@ static bool parse_arguments(struct options *o, int argc, char **argv)
             break;
         case '1':
             o->single = true;
+            break;
+        case 'L':
+            o->late_us = strtod(optarg, NULL);
             break;
         case 'S':
             o->write_sent = optarg;

@@ -6,6 +6,9 @@ batches (bench/echo_bare.c --trains) in the same run.
 A rate is sustained when every stream loses less than 1e-4 of its frames, and 90 % of its packets come within eight
 blocks and 20 ms. Senders and receivers take two cores a stream beside the daemon's two a loop, so what a machine of C
 cores shows ends where C is used up.
+
+--carry: instead of the highest rate, whether the streams keep up at --rate, and what the daemon's threads did meanwhile:
+their share of a core, and for how long they waited for one.
 """
 import argparse
 import csv
@@ -30,6 +33,7 @@ status on exit = no
 
 [device]
 device = {device}
+threads = {threads}
 loops = {loops}
 input memory = 4 GiB
 
@@ -43,7 +47,7 @@ STREAM = """
 source = rtp
 address = 127.0.0.1:{port_in}
 format = s16be
-channels = 16
+channels = {channels}
 rate = {rate:.0f} Hz
 block = 4096 frames
 filter = bench
@@ -73,6 +77,27 @@ def wait_for(log, word, process):
     raise RuntimeError(f"it did not start:\n{text}")
 
 
+def threads_of(pid):
+    """{thread: (name, seconds on a processor, seconds waiting for one)}"""
+    found = {}
+    for task in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{task}/comm", encoding="utf-8") as name, \
+                    open(f"/proc/{pid}/task/{task}/schedstat", encoding="utf-8") as times:
+                ran, waited = map(int, times.read().split()[:2])
+                found[task] = (name.read().strip(), ran * 1e-9, waited * 1e-9)
+        except OSError:
+            pass  # it has ended
+    return found
+
+
+def shares(before, after, seconds):
+    """[(name, share of a core, share of the time it waited for one)], the busiest first."""
+    rows = [(name, (ran - before.get(task, ("", 0, 0))[1]) / seconds, (waited - before.get(task, ("", 0, 0))[2]) / seconds)
+            for task, (name, ran, waited) in after.items()]
+    return sorted((row for row in rows if row[1] > 0.02), key=lambda row: -row[1])
+
+
 class Bench:
     def __init__(self, folder, options):
         self.folder, self.options, self.first = folder, options, 20000
@@ -92,27 +117,32 @@ class Bench:
             else:
                 path = os.path.join(self.folder, "bench.conf")
                 with open(path, "w", encoding="utf-8") as file:
-                    file.write(CONFIG.format(device=self.options.device, loops=loops, taps=self.taps))
+                    file.write(CONFIG.format(device=self.options.device, threads=self.options.threads, loops=loops, taps=self.taps))
                     for i in range(streams):
                         port_in, port_out = ports(self.first, i)
-                        file.write(STREAM.format(i=i, port_in=port_in, port_out=port_out, rate=rate))
-                process = subprocess.Popen([f"{BUILD}/convolvd", path], stdout=out, stderr=out,
+                        file.write(STREAM.format(i=i, port_in=port_in, port_out=port_out, rate=rate,
+                                                 channels=self.options.channels))
+                process = subprocess.Popen([f"{BUILD}/convolvd", path] + self.variant(), stdout=out, stderr=out,
                                            env=dict(os.environ, RUNTIME_DIRECTORY=self.folder, STATE_DIRECTORY=self.folder))
         wait_for(log, "ready", process)
         return process
 
+    def variant(self):
+        return ["--variant", self.options.variant] if self.options.variant else []
+
     def trial(self, loops, streams, rate):
-        """Whether all streams keep up at `rate` each."""
+        """Whether all streams keep up at `rate` each. What senders and threads say is kept."""
         frames = max(8, int(rate * self.options.seconds) // BLOCK) * BLOCK
         process = self.start(loops, streams, rate)
         try:
-            senders = []
+            senders, before, began = [], threads_of(process.pid), time.monotonic()
             for i in range(streams):
                 port_in, port_out = ports(self.first, i)
                 senders.append(subprocess.Popen(
                     [f"{BUILD}/bench/bench_loopback", "--to", str(port_in), "--listen", str(port_out), "--format", "L16",
-                     "--channels", str(CHANNELS), "--rate", str(rate), "--frames", str(frames)], stdout=subprocess.PIPE))
+                     "--channels", str(self.options.channels), "--rate", str(rate), "--frames", str(frames)], stdout=subprocess.PIPE))
             told = [json.loads(sender.communicate(timeout=120)[0]) for sender in senders]
+            self.told, self.threads = told, shares(before, threads_of(process.pid), time.monotonic() - began)
             if process.poll() is not None:
                 with open(os.path.join(self.folder, "log"), encoding="utf-8") as log:
                     raise RuntimeError(f"the program ended while it was measured, with {process.returncode}:\n{log.read()}")
@@ -137,6 +167,21 @@ class Bench:
         return good
 
 
+def carry(bench, options):
+    """One line for each count of loops: whether the streams keep up at the rate, and how."""
+    total = options.channels * options.streams * options.rate / 1e6
+    for loops in map(int, options.loops.split(",")):
+        for _ in range(options.rounds):
+            good = bench.trial(loops, options.streams, options.rate)
+            lost = sum(max(t["frames"] - t["received"], t["lost"]) for t in bench.told) / sum(t["frames"] for t in bench.told)
+            p99 = max(t["p99_us"] for t in bench.told) / 1e3
+            late = max(t["sent_s"] / t["asked_s"] for t in bench.told)
+            print(f"loops = {loops}: {options.streams} x {options.channels} channels, {total:.0f} Msamples/s: "
+                  f"{'carried' if good else 'NOT carried'}, lost {lost:.1e}, p99 {p99:.2f} ms, senders took {late:.3f} of their "
+                  f"time; threads (of a core + waiting for one): "
+                  + ", ".join(f"{name} {ran:.2f}+{waited:.2f}" for name, ran, waited in bench.threads[:14]), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loops", default="1,2,4")
@@ -145,24 +190,33 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.5, help="of a trial")
     parser.add_argument("--rate", type=float, default=1e6, help="Hz of a stream, where the search begins")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=0, help="of an OpenCL device that is a CPU")
+    parser.add_argument("--variant", help="convolvd's --variant")
+    parser.add_argument("--channels", type=int, default=CHANNELS, help="of a stream")
+    parser.add_argument("--carry", action="store_true", help="only whether --rate is carried")
     parser.add_argument("--csv")
     options = parser.parse_args()
     rows = []
+    tail = f" {options.device}" + (f" threads={options.threads}" if options.threads else "") + \
+        (f" {options.variant}" if options.variant else "")
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(folder, options)
+        if options.carry:
+            carry(bench, options)
+            return
         totals = {}
         for number in range(options.rounds):
-            echo = CHANNELS * bench.sustained(0, 1, 4 * options.rate) / 1e6
+            echo = options.channels * bench.sustained(0, 1, 4 * options.rate) / 1e6
             totals.setdefault(0, []).append(echo)
             print(f"round {number + 1}: echo of one stream {echo:.0f} Msamples/s", flush=True)
             for loops in map(int, options.loops.split(",")):
                 rate = bench.sustained(loops, options.streams, options.rate)
-                totals.setdefault(loops, []).append(CHANNELS * options.streams * rate / 1e6)
-                print(f"round {number + 1}: loops = {loops}: {options.streams} streams of {CHANNELS} channels, "
+                totals.setdefault(loops, []).append(options.channels * options.streams * rate / 1e6)
+                print(f"round {number + 1}: loops = {loops}: {options.streams} streams of {options.channels} channels, "
                       f"{totals[loops][-1]:.0f} Msamples/s, {totals[loops][-1] / echo:.2f} of the echo", flush=True)
     echo = statistics.median(totals.pop(0))
     for loops, values in totals.items():
-        rows.append(["loops", f"loops={loops} streams={options.streams} L16 16ch 4095taps", statistics.median(values), echo,
+        rows.append(["loops", f"loops={loops} streams={options.streams} L16 {options.channels}ch 4095taps{tail}", statistics.median(values), echo,
                      statistics.median(values) / echo, "", "Msamples/s"])
     if options.csv:
         with open(options.csv, "w", newline="", encoding="utf-8") as file:
