@@ -172,6 +172,8 @@ class Daemon(Program):
             stream = json.load(file)["streams"][0]
         receive = stream["datagrams"].get("receive", {})
         self.note = f"{stream['plan']['variant']}, receive {receive.get('path', '?')}"
+        self.stages = ", ".join(f"{stage} {times['p50'] / 1e6:.2f}/{times['p99'] / 1e6:.2f}"
+                                for stage, times in stream["latency_ns"].items())
 
 
 class RealTime(Daemon):
@@ -246,13 +248,12 @@ class Bench:
                        str(frames)] + ["--raw"] * program.raw
             if late_ms is not None:
                 command += ["--late", str(1e3 * late_ms)]
-                pauses = subprocess.Popen([PAUSES], stdout=subprocess.PIPE, text=True)
-                pauses.stdout.readline()
+                watcher = Watcher()
             if write:
                 command += ["--sent", self.path("sent"), "--got", self.path("got")]
             told = json.loads(subprocess.run(command, check=True, timeout=120, stdout=subprocess.PIPE).stdout)
             if late_ms is not None:
-                explain(told, json.loads(stop(pauses)))
+                explain(told, watcher.finish())
         finally:
             program.finish()
         missing = max(0, frames - told["received"] - (RESIDUE if program.raw else 0))
@@ -318,16 +319,29 @@ class Bench:
         return rate
 
 
+class Watcher:
+    """Looks for pauses of the machine, where real-time priority is granted."""
+
+    def __init__(self):
+        self.process = None
+        if os.path.exists(PAUSES) and RealTime.granted():
+            self.process = subprocess.Popen([PAUSES], stdout=subprocess.PIPE, text=True)
+            self.process.stdout.readline()
+
+    def finish(self):
+        return {"pauses": []} if self.process is None else json.loads(stop(self.process))
+
+
 def explain(told, watched):
-    """told: paused_s, how long a processor slept through in all; late_paused and late_awake, the shares of late
-    packets whose run of neighbours overlaps such a pause, and of the others."""
+    """told: paused_s, how long processors slept through in all; late_paused and late_awake, the shares of late
+    packets whose run of neighbours overlaps such a pause, and of the others; the longest of these runs."""
     pauses = [(start, end) for _, start, end in watched["pauses"]]
     packets, runs = {True: 0, False: 0}, []
     for due, arrived, count in told["late"]:
         paused = any(start < arrived and end > due for start, end in pauses)
         packets[paused] += count
-        runs.append((1e3 * (arrived - due), "paused" if paused else "awake"))
-    told["runs"] = ", ".join(f"{ms:.1f} {how}" for ms, how in sorted(runs, reverse=True)[:6])
+        runs.append((1e3 * (arrived - due), 1e3 * (due - told.get("start_s", 0)), "paused" if paused else "awake"))
+    told["runs"] = ", ".join(f"{ms:.1f} {how} at {at:.0f}" for ms, at, how in sorted(runs, reverse=True)[:6])
     told["paused_s"] = sum(end - start for start, end in pauses)
     told["longest_ms"] = 1e3 * max((end - start for start, end in pauses), default=0)
     told["late_paused"], told["late_awake"] = (packets[key] / max(1, told["packets"]) for key in (True, False))
@@ -410,15 +424,15 @@ def measure(bench, programs, wire, rounds, start, table):
     latencies = {program: [] for program in chain}
     tails, accounts = [], []
     block_ms = BLOCK / (0.8 * median[ours] * 1e6 / CHANNELS) * 1e3
+    strict = chain[-1] if chain != programs else ours  # whose latencies are looked into
     for _ in range(rounds):
         for program in chain:
-            watch = chain != programs and program is chain[-1] and os.path.exists(PAUSES)
             told = bench.run(program, wire, 0.8 * median[program] * 1e6 / CHANNELS, LATENCY_S,
-                             late_ms=block_ms + 1 if watch else None)
+                             late_ms=block_ms + 1 if program is strict else None)
             latencies[program].append(told["p99_us"] / 1e3)
-            if program is chain[-1]:
+            if program is strict:
                 tails.append(told["p999_us"] / 1e3)
-            if watch:
+                told["stages"] = program.stages
                 accounts.append(told)
     all_real_time = "; all with real-time priority" if ours.arguments.real_time else ""
     for peer in peers:
@@ -434,14 +448,15 @@ def measure(bench, programs, wire, rounds, start, table):
                   "is granted here")
         table.add("daemon p99.9", shape, "<=1", "ms", tails, [block_ms + 2] * rounds, errors[ours],
                   "allowed: block + 2 ms; the same trials")
-        for told in accounts:
-            print(f"  late by more than block + 1 ms: {100 * told['late_awake']:.3f} % of the packets while no processor "
-                  f"paused, {100 * told['late_paused']:.3f} % in a run of packets with a pause of the machine; pauses "
-                  f"{1e3 * told['paused_s']:.1f} ms in all, the longest {told['longest_ms']:.2f} ms; longest runs of late "
-                  f"packets [ms]: {told['runs']}", flush=True)
     elif by_hand is not None:
         table.add("daemon p99", shape, "<=1", "ms", latencies[ours], [p99 / 2 for p99 in latencies[by_hand]],
                   errors[ours], "allowed: half of the FFTW program's; real-time priority is not granted here")
+    for told in accounts:
+        print(f"  {strict.name}: p99 {told['p99_us'] / 1e3:.2f} ms, p99.9 {told['p999_us'] / 1e3:.2f} ms; later than block + 1 ms: "
+              f"{100 * told['late_awake']:.3f} % of the packets while no processor paused, {100 * told['late_paused']:.3f} % in a "
+              f"run with a pause of the machine (pauses {1e3 * told['paused_s']:.1f} ms in all, the longest "
+              f"{told['longest_ms']:.2f} ms); longest runs [ms, at]: {told['runs'] or 'none'}; stages p50/p99 [ms]: "
+              f"{told['stages']}", flush=True)
     return good
 
 

@@ -109,7 +109,7 @@ class Convolvd:
 
     def refused(self):
         """What it says of streams that do not run."""
-        return " ".join(line for line in self.said().splitlines() if "too slow" in line)[:300]
+        return " ".join(line for line in self.said().splitlines() if "sound" in line or "direct" in line)[:300]
 
     def inputs(self, k):
         return [f"convolvd-s{k}:in_{i}" for i in range(self.channels)]

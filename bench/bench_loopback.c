@@ -241,11 +241,12 @@ static void report(void)
     printf("{\"frames\": %llu, \"received\": %llu, \"lost\": %llu, \"wrong\": %llu, \"asked_s\": "
            "%.6f, "
            "\"sent_s\": %.6f, \"p50_us\": %.1f, \"p90_us\": %.1f, \"p99_us\": %.1f, "
-           "\"p999_us\": %.1f, \"max_us\": %.1f, \"packets\": %u, \"late\": [",
+           "\"p999_us\": %.1f, \"max_us\": %.1f, \"packets\": %u, \"start_s\": %.6f, \"late\": [",
            (unsigned long long)bench.options.frames, (unsigned long long)bench.received,
            (unsigned long long)bench.lost, (unsigned long long)bench.wrong,
            (double)bench.options.frames / bench.options.rate_hz, bench.sent_seconds, quantile(0.5),
-           quantile(0.9), quantile(0.99), quantile(0.999), quantile(1), bench.latency_count);
+           quantile(0.9), quantile(0.99), quantile(0.999), quantile(1), bench.latency_count,
+           (double)bench.start_ns * 1e-9);
     for (unsigned i = 0; i < bench.late_count; i++)
         printf("%s[%.6f, %.6f, %llu]", i > 0 ? ", " : "", (double)bench.late[i].due_ns * 1e-9,
                (double)bench.late[i].arrived_ns * 1e-9, (unsigned long long)bench.late[i].packets);

@@ -7,8 +7,9 @@ A rate is sustained when every stream loses less than 1e-4 of its frames, and 90
 blocks and 20 ms. Senders and receivers take two cores a stream beside the daemon's two a loop, so what a machine of C
 cores shows ends where C is used up.
 
---carry: instead of the highest rate, whether the streams keep up at --rate, and what the daemon's threads did meanwhile:
-their share of a core, and for how long they waited for one.
+--carry: instead of the highest rate, whether the streams keep up at --rate, what the daemon's threads did meanwhile (their
+share of a core, and for how long they waited for one), and what the daemon says of its slowest stream: where frames were
+lost, how many blocks a batch held, and the latencies of its stages.
 """
 import argparse
 import csv
@@ -101,7 +102,7 @@ def shares(before, after, seconds):
 class Bench:
     def __init__(self, folder, options):
         self.folder, self.options, self.first = folder, options, 20000
-        self.taps = os.path.join(folder, "taps.npy")
+        self.taps, self.status = os.path.join(folder, "taps.npy"), os.path.join(folder, "status.json")
         n = np.arange(TAPS) - (TAPS - 1) / 2
         np.save(self.taps, np.sinc(n / 4) / 4 * np.hamming(TAPS))
 
@@ -122,7 +123,7 @@ class Bench:
                         port_in, port_out = ports(self.first, i)
                         file.write(STREAM.format(i=i, port_in=port_in, port_out=port_out, rate=rate,
                                                  channels=self.options.channels))
-                process = subprocess.Popen([f"{BUILD}/convolvd", path] + self.variant(), stdout=out, stderr=out,
+                process = subprocess.Popen([f"{BUILD}/convolvd", path, "--status-json", self.status] + self.variant(), stdout=out, stderr=out,
                                            env=dict(os.environ, RUNTIME_DIRECTORY=self.folder, STATE_DIRECTORY=self.folder))
         wait_for(log, "ready", process)
         return process
@@ -167,6 +168,19 @@ class Bench:
         return good
 
 
+def account(path):
+    """What a daemon that has ended says of its slowest stream."""
+    with open(path, encoding="utf-8") as file:
+        streams = json.load(file)["streams"]
+    slowest = max(streams, key=lambda stream: (stream["frames_out"]["shed"]["overload"], stream["latency_ns"]["total"]["p99"]))
+    gaps = {cause: frames for cause, frames in slowest["frames_in"]["gap"].items() if frames}
+    stages = ", ".join(f"{stage} {times['p50'] / 1e6:.2f}/{times['p99'] / 1e6:.2f}"
+                       for stage, times in slowest["latency_ns"].items())
+    return (f"{slowest['name']} of {slowest['frames_in']['timeline']} frames: gaps {gaps}, shed "
+            f"{slowest['frames_out']['shed']['overload']}, kernel drops {slowest['datagrams']['kernel_drops']}, "
+            f"{slowest['blocks'] / max(1, slowest['batches']):.1f} blocks a batch; stages p50/p99 [ms]: {stages}")
+
+
 def carry(bench, options):
     """One line for each count of loops: whether the streams keep up at the rate, and how."""
     total = options.channels * options.streams * options.rate / 1e6
@@ -179,7 +193,8 @@ def carry(bench, options):
             print(f"loops = {loops}: {options.streams} x {options.channels} channels, {total:.0f} Msamples/s: "
                   f"{'carried' if good else 'NOT carried'}, lost {lost:.1e}, p99 {p99:.2f} ms, senders took {late:.3f} of their "
                   f"time; threads (of a core + waiting for one): "
-                  + ", ".join(f"{name} {ran:.2f}+{waited:.2f}" for name, ran, waited in bench.threads[:14]), flush=True)
+                  + ", ".join(f"{name} {ran:.2f}+{waited:.2f}" for name, ran, waited in bench.threads[:14]))
+            print(f"    {account(bench.status)}", flush=True)
 
 
 def main():

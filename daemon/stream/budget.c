@@ -16,20 +16,25 @@ static int64_t shorter(int64_t a_ns, int64_t b_ns)
 
 void budget_begin(struct budget_streams *streams)
 {
-    streams->all = (struct budget_shortest){INT64_MAX, INT64_MAX, UINT32_MAX};
+    streams->all = streams->waiting = (struct budget_shortest){INT64_MAX, INT64_MAX, UINT32_MAX};
     for (uint32_t p = 0; p < PRIORITY_MOST + 2; p++)
         streams->above_ns[p] = INT64_MAX;
 }
 
-void budget_add(struct budget_streams *streams, uint32_t owner, uint8_t priority, int64_t period_ns)
+static void add_to(struct budget_shortest *of, uint32_t owner, int64_t period_ns)
 {
-    struct budget_shortest *all = &streams->all;
+    if (period_ns >= of->first_ns)
+        of->second_ns = shorter(of->second_ns, period_ns);
+    else
+        *of = (struct budget_shortest){period_ns, of->first_ns, owner};
+}
+
+void budget_add(struct budget_streams *streams, uint32_t owner, uint8_t priority, int64_t period_ns,
+                int64_t overdue_ns)
+{
     streams->above_ns[priority] = shorter(streams->above_ns[priority], period_ns);
-    if (period_ns >= all->first_ns) {
-        all->second_ns = shorter(all->second_ns, period_ns);
-        return;
-    }
-    *all = (struct budget_shortest){period_ns, all->first_ns, owner};
+    add_to(&streams->all, owner, period_ns);
+    add_to(&streams->waiting, owner, period_ns + overdue_ns);
 }
 
 void budget_end(struct budget_streams *streams)
@@ -38,18 +43,17 @@ void budget_end(struct budget_streams *streams)
         streams->above_ns[p - 1] = shorter(streams->above_ns[p - 1], streams->above_ns[p]);
 }
 
-/* The shortest block period of all streams but this one. */
-static int64_t others(const struct budget_streams *streams, const struct budget_request *request)
+/* The shortest of all streams but this one. */
+static int64_t others(const struct budget_shortest *of, const struct budget_request *request)
 {
-    const struct budget_shortest *all = &streams->all;
-    return all->owner == request->owner ? all->second_ns : all->first_ns;
+    return of->owner == request->owner ? of->second_ns : of->first_ns;
 }
 
 int64_t budget_reading_ns(const struct budget_streams *streams,
                           const struct budget_request *request, int64_t spent_ns)
 {
     const int64_t waiting_ns =
-        request->behind ? others(streams, request) : streams->above_ns[request->priority + 1];
+        request->behind ? others(&streams->all, request) : streams->above_ns[request->priority + 1];
     if (waiting_ns == INT64_MAX)
         return INT64_MAX;
     return spent_ns < waiting_ns / SHARE_ABOVE ? waiting_ns / SHARE_ABOVE - spent_ns : 0;
@@ -63,7 +67,7 @@ bool budget_is_above(const struct budget_streams *streams, uint8_t priority)
 struct budget budget_of(const struct budget_streams *streams, const struct budget_request *request,
                         int64_t alone_ns, uint32_t depth)
 {
-    const int64_t others_ns = others(streams, request),
+    const int64_t others_ns = others(&streams->waiting, request),
                   above_ns = request->behind ? streams->above_ns[request->priority + 1] : INT64_MAX;
     struct budget budget = {alone_ns, alone_ns * depth};
     if (others_ns / SHARE < budget.total_ns)

@@ -3,7 +3,10 @@
  * wait. Kernels are not preempted, so a block that comes meanwhile waits for all that the device
  * has begun and for what is queued behind that. What a stream may put there is therefore
  *
- *   - half the shortest block period of the other live streams, in batches of which `depth` fit;
+ *   - half the shortest block period of the other live streams, in batches of which `depth` fit. A
+ *     stream whose oldest block is overdue waits for its own backlog anyway, so for this its period
+ *     counts as longer by as much: where all fall behind, batches grow with the backlog, which
+ *     costs fewer launches a block, and where one is in time they stay short for it;
  *   - in overload, for streams that fall behind, a sixteenth of the shortest block period of the
  *     live streams of higher priority, in one batch. A block of those waits for one such batch, and
  *     may have to share its own with blocks that take as long: an eighth of its period at most;
@@ -31,6 +34,7 @@ struct budget_shortest {
 /* The live streams of one scheduler. */
 struct budget_streams {
     struct budget_shortest all;
+    struct budget_shortest waiting;      /* of the periods and what is overdue */
     int64_t above_ns[PRIORITY_MOST + 2]; /* the shortest of a priority, or of higher ones */
 };
 
@@ -41,9 +45,9 @@ struct budget {
 
 /* Fills `streams` with none. */
 void budget_begin(struct budget_streams *streams);
-/* A live stream; `owner` is the caller's. */
-void budget_add(struct budget_streams *streams, uint32_t owner, uint8_t priority,
-                int64_t period_ns);
+/* A live stream; `owner` is the caller's. `overdue_ns` >= 0: by which its oldest block is late. */
+void budget_add(struct budget_streams *streams, uint32_t owner, uint8_t priority, int64_t period_ns,
+                int64_t overdue_ns);
 /* All have been added. */
 void budget_end(struct budget_streams *streams);
 

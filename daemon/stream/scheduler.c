@@ -206,14 +206,22 @@ static bool take_completed(struct scheduler *scheduler)
     return true;
 }
 
+/* By how much the oldest block of the stream is late; 0: it is not, or none waits. */
+static int64_t overdue_ns(const struct stream *stream, int64_t now_ns)
+{
+    const int64_t deadline_ns = stream_ready_deadline_ns(stream);
+    return deadline_ns < now_ns ? now_ns - deadline_ns : 0;
+}
+
 static void count_live(struct scheduler *scheduler)
 {
+    const int64_t now_ns = clock_monotonic_ns();
     budget_begin(&scheduler->live);
     for (int i = 0; i < scheduler->count; i++) {
         const struct stream *stream = scheduler->streams[i];
         if (stream_is_live(stream))
             budget_add(&scheduler->live, (uint32_t)i, stream_priority(stream),
-                       (int64_t)stream_block_period_ns(stream));
+                       (int64_t)stream_block_period_ns(stream), overdue_ns(stream, now_ns));
     }
     budget_end(&scheduler->live);
 }

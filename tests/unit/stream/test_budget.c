@@ -73,7 +73,7 @@ static void test_budgets(void **state)
         struct budget_streams streams;
         budget_begin(&streams);
         for (uint32_t s = 0; s < STREAMS && budgets[i].live[s].period_ns > 0; s++)
-            budget_add(&streams, s, budgets[i].live[s].priority, budgets[i].live[s].period_ns);
+            budget_add(&streams, s, budgets[i].live[s].priority, budgets[i].live[s].period_ns, 0);
         budget_end(&streams);
         const uint8_t priority =
             budgets[i].owner == NOBODY ? 50 : budgets[i].live[budgets[i].owner].priority;
@@ -85,6 +85,77 @@ static void test_budgets(void **state)
     }
 }
 
+/* A stream that is late waits for its own backlog: the first one's batches grow with it, unless the
+ * late one is of higher priority and the first one falls behind. */
+static void test_late_ones(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what;
+        uint8_t priority[STREAMS];
+        int64_t period_ns[STREAMS], overdue_ns[STREAMS];
+        bool behind;
+        int64_t batch_ns, total_ns;
+    } rows[] = {
+        {"in time", {50, 50, 50}, {MS, 8 * MS, 8 * MS}, {0, 0, 0}, false, 2 * MS, 4 * MS},
+        {"late by a period, all others",
+         {50, 50, 50},
+         {MS, 8 * MS, 8 * MS},
+         {0, 8 * MS, 8 * MS},
+         false,
+         4 * MS,
+         8 * MS},
+        {"one in time keeps batches short for it",
+         {50, 50, 50},
+         {MS, 8 * MS, 4 * MS},
+         {90 * MS, 90 * MS, 0},
+         false,
+         1 * MS,
+         2 * MS},
+        {"the least late counts, with its period",
+         {50, 50, 50},
+         {MS, 2 * MS, MS},
+         {90 * MS, 6 * MS, 11 * MS},
+         false,
+         2 * MS,
+         4 * MS},
+        {"its own lateness does not",
+         {50, 50, 50},
+         {MS, 8 * MS, 8 * MS},
+         {90 * MS, 0, 0},
+         false,
+         2 * MS,
+         4 * MS},
+        {"never longer than alone",
+         {50, 50, 50},
+         {MS, 8 * MS, 8 * MS},
+         {0, 900 * MS, 900 * MS},
+         false,
+         20 * MS,
+         40 * MS},
+        {"a higher priority is spared as ever",
+         {10, 90, 90},
+         {MS, 16 * MS, 16 * MS},
+         {0, 900 * MS, 900 * MS},
+         true,
+         1 * MS,
+         1 * MS},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct budget_streams streams;
+        budget_begin(&streams);
+        for (uint32_t s = 0; s < STREAMS; s++)
+            budget_add(&streams, s, rows[i].priority[s], rows[i].period_ns[s],
+                       rows[i].overdue_ns[s]);
+        budget_end(&streams);
+        const struct budget_request request = {0, rows[i].priority[0], rows[i].behind};
+        const struct budget got = budget_of(&streams, &request, 20 * MS, 2);
+        if (got.batch_ns != rows[i].batch_ns || got.total_ns != rows[i].total_ns)
+            fail_msg("%s: %lld and %lld ns", rows[i].what, (long long)got.batch_ns,
+                     (long long)got.total_ns);
+    }
+}
+
 /* Reading for one stream leaves the loop to those of higher priority, and reading more than its
  * rate gives to all others. */
 static void test_reading(void **state)
@@ -92,9 +163,9 @@ static void test_reading(void **state)
     (void)state;
     struct budget_streams streams;
     budget_begin(&streams);
-    budget_add(&streams, 0, 10, 1 * MS);
-    budget_add(&streams, 1, 50, 16 * MS);
-    budget_add(&streams, 2, 90, 32 * MS);
+    budget_add(&streams, 0, 10, 1 * MS, 70 * MS);
+    budget_add(&streams, 1, 50, 16 * MS, 0);
+    budget_add(&streams, 2, 90, 32 * MS, 0);
     budget_end(&streams);
     static const struct {
         struct budget_request request;
@@ -113,7 +184,7 @@ static void test_reading(void **state)
                          rows[i].expect_ns);
     /* Nobody else is there. */
     budget_begin(&streams);
-    budget_add(&streams, 0, 10, 1 * MS);
+    budget_add(&streams, 0, 10, 1 * MS, 0);
     budget_end(&streams);
     assert_int_equal(budget_reading_ns(&streams, &(struct budget_request){0, 10, true}, 1 * MS),
                      INT64_MAX);
@@ -143,6 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_budgets),
+        cmocka_unit_test(test_late_ones),
         cmocka_unit_test(test_reading),
         cmocka_unit_test(test_one_core_takes_short_batches),
     };

@@ -204,7 +204,7 @@ static struct world *world_new(const struct simulated *streams, uint32_t count)
             s->begins_ns = w->now_ns;
         if (s->period_ns / 2 < w->budget_ns)
             w->budget_ns = s->period_ns / 2;
-        budget_add(&w->live, i, s->priority, s->period_ns);
+        budget_add(&w->live, i, s->priority, s->period_ns, 0);
     }
     budget_end(&w->live);
     return w;

@@ -42,8 +42,9 @@ static void check_reading(struct house *house, struct stream *high, struct strea
 
 /* The expected device time of what the first round queues of a stream with 64 blocks ready, each of
  * which takes 0.3 ms. `modest_hz`: the rate of a live stream beside it; 0: there is none. `behind`:
- * the first one is live, of lower priority, and cannot be in time. */
-static int64_t queued_beside_ns(double modest_hz, bool behind)
+ * the first one is live, of lower priority, and cannot be in time. `late_ms`: so long ago a block
+ * of the one beside it was ready, which still waits. */
+static int64_t queued_beside_late_ns(double modest_hz, bool behind, unsigned late_ms)
 {
     const bool shared = modest_hz > 0;
     struct house house;
@@ -64,6 +65,10 @@ static int64_t queued_beside_ns(double modest_hz, bool behind)
     }
     alarm(60); /* a block that starves is never computed */
     harness_set_cost(greedy.plan, GREEDY_BLOCK_NS);
+    if (late_ms > 0) {
+        feed_put(&modest, MODEST_HOP);
+        usleep(1000 * late_ms);
+    }
     while (greedy.frames < greedy.total)
         feed_put(&greedy, GREEDY_HOP);
     uv_run(&house.loop, UV_RUN_NOWAIT); /* one round of the scheduler */
@@ -84,6 +89,11 @@ static int64_t queued_beside_ns(double modest_hz, bool behind)
     return (int64_t)(stats.submitted / GREEDY_HOP) * GREEDY_BLOCK_NS;
 }
 
+static int64_t queued_beside_ns(double modest_hz, bool behind)
+{
+    return queued_beside_late_ns(modest_hz, behind, 0);
+}
+
 static void test_queue_leaves_room_for_live_streams(void **state)
 {
     (void)state;
@@ -93,6 +103,14 @@ static void test_queue_leaves_room_for_live_streams(void **state)
     assert_in_range(shared_ns, 1, half_period_ns);
     /* A block that takes longer than a batch may is not queued behind another one. */
     assert_int_equal(queued_beside_ns(480000, false), GREEDY_BLOCK_NS);
+}
+
+/* A stream that is late itself has batches grow, as far as it is late. */
+static void test_queue_grows_beside_late_streams(void **state)
+{
+    (void)state;
+    const int64_t half_period_ns = (int64_t)(MODEST_HOP / 48000.0 * 1e9 / 2);
+    assert_true(queued_beside_late_ns(48000, false, 20) > 3 * half_period_ns);
 }
 
 /* What falls behind leaves higher priorities nearly all of their time. */
@@ -438,6 +456,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_queue_leaves_room_for_live_streams),
+        cmocka_unit_test(test_queue_grows_beside_late_streams),
         cmocka_unit_test(test_lower_priority_takes_a_sixteenth),
         cmocka_unit_test(test_modest_beside_saturating),
         cmocka_unit_test(test_higher_overtakes_between_parts),
