@@ -65,9 +65,9 @@ class BenchRecord(unittest.TestCase):
         self.assertEqual(self.recorded("daemon"), {(ECHO, "L16"): 1.5, ("daemon p99", "f32"): 0.9})
 
     def test_shapes_stand_in_the_order_of_their_numbers(self):
-        self.write("results/a.csv", row(ECHO, "N=1024", 1), row(ECHO, "N=256", 1))
+        self.write("results/a.csv", row(ECHO, "PoCL 5.0", 1), row(ECHO, "N=1024", 1), row(ECHO, "N=256", 1))
         self.run_program("record.py")
-        self.assertEqual(list(self.recorded("daemon")), [(ECHO, "N=256"), (ECHO, "N=1024")])
+        self.assertEqual(list(self.recorded("daemon")), [(ECHO, "N=256"), (ECHO, "N=1024"), (ECHO, "PoCL 5.0")])
 
     def test_the_machine(self):
         self.write("results/engine.csv", "2026-01-02T03,abc,some CPU,1.0\n", "2026-01-01T03,old,other,0.9\n",
