@@ -329,19 +329,22 @@ class Watcher:
             self.process.stdout.readline()
 
     def finish(self):
-        return {"pauses": []} if self.process is None else json.loads(stop(self.process))
+        """What it saw; None: it could not watch."""
+        return None if self.process is None else json.loads(stop(self.process))
 
 
 def explain(told, watched):
     """told: paused_s, how long processors slept through in all; late_paused and late_awake, the shares of late
-    packets whose run of neighbours overlaps such a pause, and of the others; the longest of these runs."""
-    pauses = [(start, end) for _, start, end in watched["pauses"]]
+    packets whose run of neighbours overlaps such a pause, and of the others; the longest of these runs. watched: None where
+    nobody looked for pauses."""
+    pauses = [(start, end) for _, start, end in watched["pauses"]] if watched is not None else []
     packets, runs = {True: 0, False: 0}, []
     for due, arrived, count in told["late"]:
         paused = any(start < arrived and end > due for start, end in pauses)
         packets[paused] += count
-        runs.append((1e3 * (arrived - due), 1e3 * (due - told.get("start_s", 0)), "paused" if paused else "awake"))
+        runs.append((1e3 * (arrived - due), 1e3 * (due - told.get("start_s", 0)), "paused" if paused else "awake" if watched is not None else "late"))
     told["runs"] = ", ".join(f"{ms:.1f} {how} at {at:.0f}" for ms, at, how in sorted(runs, reverse=True)[:6])
+    told["watched"] = watched is not None
     told["paused_s"] = sum(end - start for start, end in pauses)
     told["longest_ms"] = 1e3 * max((end - start for start, end in pauses), default=0)
     told["late_paused"], told["late_awake"] = (packets[key] / max(1, told["packets"]) for key in (True, False))
@@ -452,11 +455,12 @@ def measure(bench, programs, wire, rounds, start, table):
         table.add("daemon p99", shape, "<=1", "ms", latencies[ours], [p99 / 2 for p99 in latencies[by_hand]],
                   errors[ours], "allowed: half of the FFTW program's; real-time priority is not granted here")
     for told in accounts:
+        late = f"{100 * told['late_awake']:.3f} % of the packets"
+        if told["watched"]:
+            late += (f" while no processor paused, {100 * told['late_paused']:.3f} % in a run with a pause of the machine (pauses "
+                     f"{1e3 * told['paused_s']:.1f} ms in all, the longest {told['longest_ms']:.2f} ms)")
         print(f"  {strict.name}: p99 {told['p99_us'] / 1e3:.2f} ms, p99.9 {told['p999_us'] / 1e3:.2f} ms; later than block + 1 ms: "
-              f"{100 * told['late_awake']:.3f} % of the packets while no processor paused, {100 * told['late_paused']:.3f} % in a "
-              f"run with a pause of the machine (pauses {1e3 * told['paused_s']:.1f} ms in all, the longest "
-              f"{told['longest_ms']:.2f} ms); longest runs [ms, at]: {told['runs'] or 'none'}; stages p50/p99 [ms]: "
-              f"{told['stages']}", flush=True)
+              f"{late}; longest runs [ms, at]: {told['runs'] or 'none'}; stages p50/p99 [ms]: {told['stages']}", flush=True)
     return good
 
 

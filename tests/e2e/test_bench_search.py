@@ -65,6 +65,13 @@ class Explain(unittest.TestCase):
                 bench_daemon.explain(told, {"pauses": given["pauses"]})
                 self.assertEqual((told["late_paused"], told["late_awake"]), expect)
 
+    def test_nobody_watched(self):
+        """Then nothing is laid at the machine's door, and nothing is said of its being awake."""
+        told = {"packets": 1000, "late": [[9.999, 10.005, 30]], "start_s": 9.5}
+        bench_daemon.explain(told, None)
+        self.assertEqual((told["late_paused"], told["late_awake"], told["watched"]), (0, 0.03, False))
+        self.assertEqual(told["runs"], "6.0 late at 499")
+
     def test_pauses_are_added_up(self):
         told = {"packets": 0, "late": []}
         bench_daemon.explain(told, {"pauses": [[0, 1.0, 1.001], [1, 5.0, 5.003]]})
