@@ -114,7 +114,8 @@ BENCH_SRC  := $(wildcard bench/bench_*.c bench/echo_*.c)
 BENCH      := $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
 # The parts of bench_gpu, which wrap functions of the engine.
 BENCH_GPU_SRC := $(wildcard bench/gpu_*.c)
-BENCH_COMMON_SRC := $(filter-out $(BENCH_SRC) $(BENCH_GPU_SRC),$(wildcard bench/*.c))
+BENCH_LAUNCH_SRC := bench/launch_times.c
+BENCH_COMMON_SRC := $(filter-out $(BENCH_SRC) $(BENCH_GPU_SRC) $(BENCH_LAUNCH_SRC),$(wildcard bench/*.c))
 BENCH_COMMON_OBJ := $(BENCH_COMMON_SRC:%.c=$(BUILD)/%.o)
 # The published systems: programs and what they, and the tests, share.
 PUBLISHED_PROGRAMS := bench_published report_published
@@ -140,7 +141,7 @@ REPLAY     := $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/tests/replay_%,$(FUZZ_SRC)
 KERNEL_SRC := $(wildcard kernels/*.cl kernels/*.clh kernels/*.h kernels/published/*.cl)
 ALL_SRC    := $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(NATS_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
               $(DESIGN_SRC) clients/design/convolv-design.c $(WEB_SRC) clients/web/convolv-web.c $(CTL_SRC) \
-              $(UNIT_SRC) $(UNIT_COMMON_SRC) $(BENCH_SRC) $(BENCH_GPU_SRC) $(BENCH_COMMON_SRC) $(PUBLISHED_SRC) $(FUZZ_SRC) \
+              $(UNIT_SRC) $(UNIT_COMMON_SRC) $(BENCH_SRC) $(BENCH_GPU_SRC) $(BENCH_LAUNCH_SRC) $(BENCH_COMMON_SRC) $(PUBLISHED_SRC) $(FUZZ_SRC) \
               $(SEAM_SRC) tests/e2e/jack_client.c tests/e2e/metrics_text.c tests/e2e/faulty_opencl.c tests/e2e/device_hog.c \
               tests/e2e/hits_of.c tests/e2e/vallen_cuts.c
 ALL_HEADERS := $(wildcard daemon/*/*.h daemon/*/*/*.h clients/*/*.h kernels/*.h tests/support/*.h tests/fuzz/*.h \
@@ -485,7 +486,7 @@ $(BUILD)/bench/published/plot.o: CPPFLAGS += $(CAIRO_CFLAGS)
 $(PUBLISHED): $(BUILD)/bench/%: $(BUILD)/bench/published/%.o $(PUBLISHED_OBJ) $(LIBDAEMON)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $(BENCH_WRAPS) $^ $(PKG_LIBS) $(EXTRA_LIBS) -o $@
-$(BUILD)/bench/bench_published: $(BUILD)/bench/gpu_resident.o $(BUILD)/bench/launch_times.o
+$(BUILD)/bench/bench_published: $(BUILD)/bench/gpu_resident.o $(BENCH_LAUNCH_SRC:%.c=$(BUILD)/%.o)
 $(BUILD)/bench/bench_published: BENCH_WRAPS := $(RESIDENT_WRAPS) $(LAUNCH_WRAPS)
 
 # Goes on where it was interrupted; PUBLISHED_ARGS="--fresh" starts again, --help lists the rest.

@@ -39,9 +39,7 @@
 #include "encode.clh"
 #include "registers.clh"
 #include "wide.clh"
-#if PACKED
 #include "packed.clh"
-#endif
 
 __kernel
 #ifndef UNSIZED
@@ -93,13 +91,7 @@ __kernel
     if (PREFETCH == 2)
         spectra_prefetch(spectra, row, 0, t);
     passes_forward(x, memory, 0.25f, table, t, own);
-#if !PACKED
-    sums_gather(sums, t);
-#elif PACKED == PACKED_EARLY
-    bool full = false; /* the report of transform t */
-    if (mine && t < PAIR)
-        full = packed_write(output, item, channel + t, k, sums - t * WIDTH, events + t, t);
-#endif
+    const bool full = mine && reports_begin(output, item, channel, k, t, sums, events);
     UNROLL
     for (uint p = 0; p < PAIR; p++)
         filter_points(x + p * EACH, spectra + row[p].own.filter.re, t);
@@ -116,20 +108,6 @@ __kernel
 #ifdef RESULT_WORD
     barrier(CLK_LOCAL_MEM_FENCE); /* for events.clipped */
 #endif
-#if PACKED
-#if PACKED == PACKED_LATE
-    bool full = false;
-    if (mine && t < PAIR)
-        full = packed_write(output, item, channel + t, k, sums - t * WIDTH, events + t, t);
-#endif
-    if (mine && t < PAIR && (full || events[t].clipped > 0))
-        packed_fill(output, item, row + t, channel + t, k, sums - t * WIDTH, events + t, t);
-#else
-    if (mine && t == 0) {
-        UNROLL
-        for (uint p = 0; p < PAIR; p++)
-            report_write(output, item, row + p, channel + p, k,
-                         sums_total(sums, p, 1, GATHER_ITEMS), events[p]);
-    }
-#endif
+    if (mine)
+        reports_end(output, item, row, channel, k, t, sums, events, full);
 }
