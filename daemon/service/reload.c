@@ -582,6 +582,9 @@ void reload_stop(struct reload *reload)
     pthread_mutex_unlock(&reload->mutex);
     uv_close((uv_handle_t *)&reload->back, NULL);
     assert(reload->step != STEP_PREPARING);
+    if (reload->step == STEP_SUCCEEDING)
+        event_raise(&(struct event_subject){.kind = EVENT_RELOAD, .severity = LOG_LEVEL_WARNING},
+                    "reload cut off: the daemon stops");
     struct job *job = job_watch_close(&reload->watch);
     if (job != NULL) /* pipelines that were freed just now */
         free_release(job);
