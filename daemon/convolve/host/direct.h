@@ -28,7 +28,7 @@ enum host_run {
 
 HOST_INLINE bits NAME(numbers)(void)
 {
-    bits numbers;
+    bits numbers = {0};
     HOST_UNROLL
     for (int l = 0; l < WIDTH; l++)
         numbers[l] = l;

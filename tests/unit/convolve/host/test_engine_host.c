@@ -108,9 +108,9 @@ static void short_filters_banks_and_reports(void **state)
         memset(&plan, 0, sizeof plan);
         plan.taps[0] = taps_noise(30, false, 3);
         plan.taps[1] = taps_noise(7, false, 4);
-        for (uint16_t o = 0; o < OUTPUTS; o++) {
-            plan.edges[o] =
-                (struct edge){1, o, o, 0.5f * (float)(o + 1)}; /* nothing hears input 0 */
+        for (int o = 0; o < OUTPUTS; o++) {
+            plan.edges[o] = (struct edge){1, (uint16_t)o, (uint16_t)o,
+                                          0.5f * (float)(o + 1)}; /* nothing hears input 0 */
             plan.outputs[o] = o == 1 ? OUTPUT_ENVELOPE : OUTPUT_REAL;
         }
         plan.spec = (struct plan_spec){.taps_count = 2,
