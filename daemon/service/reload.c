@@ -106,15 +106,10 @@ static void tell_refused(const struct reload *reload, const struct problem *prob
 static int connect_made(const struct reload *reload)
 {
     struct reload_work *work = reload->work;
-    int connected = devices_connect(reload->process->devices, &work->problem);
-    if (connected < 0)
-        return connected;
-    for (uint32_t i = 0; i < work->made_count; i++) {
-        int error = pipeline_connect(work->made[i], &work->problem);
-        if (error < 0)
-            return error;
-    }
-    return 0;
+    int error = devices_connect(reload->process->devices, &work->problem);
+    for (uint32_t i = 0; error >= 0 && i < work->made_count; i++)
+        error = pipeline_connect(work->made[i], &work->problem);
+    return error < 0 ? error : 0;
 }
 
 /* Whether another pipeline may go on in this one's epoch: its source is replaced too, and waits. */
@@ -583,8 +578,7 @@ void reload_stop(struct reload *reload)
     uv_close((uv_handle_t *)&reload->back, NULL);
     assert(reload->step != STEP_PREPARING);
     if (reload->step == STEP_SUCCEEDING)
-        event_raise(&(struct event_subject){.kind = EVENT_RELOAD, .severity = LOG_LEVEL_WARNING},
-                    "reload cut off: the daemon stops");
+        log_warning("reload cut off: the daemon stops");
     struct job *job = job_watch_close(&reload->watch);
     if (job != NULL) /* pipelines that were freed just now */
         free_release(job);
