@@ -137,7 +137,17 @@ class Commands(unittest.TestCase):
         servers.ready()
         with open(f"{self.folder}/worker.conf", "w", encoding="utf-8") as file:
             file.write(self.here(self.worker, servers.urls))
-        self.run_line(self.command("convolvctl cluster create").replace(" --credentials administrator", ""))
+        line = self.command("convolvctl cluster create").replace(" --credentials administrator", "")
+
+        def created():
+            try:
+                self.run_line(line)
+            except AssertionError as error:
+                if "no suitable peers" not in str(error):
+                    raise
+                return False  # a leader that has not heard of all servers yet
+            return True
+        c.wait_for(created, "three servers that know each other", pause_s=0.5)
         with nats_servers.Client(servers[0].port) as client:
             for kind in ("raw", "log"):
                 config = client.api(f"STREAM.INFO.convolvd:rig1:{kind}", {})["config"]
