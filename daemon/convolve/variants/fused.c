@@ -318,8 +318,8 @@ static int wide_stage(struct build *build, const struct cut *cut, const struct r
     length += snprintf(options + length, sizeof options - (size_t)length,
                        " -D CODES=%d -D PACKED=%d -D LEAVE=%d", codes,
                        build->plan->packing == PACKS_NOTHING ? 0
-                       : cut->wide->packs_late               ? 2
-                                                             : 1,
+                       : cut->wide->packs_late               ? PACKED_LATE
+                                                             : PACKED_EARLY,
                        build->device->found.info.gpu);
     const bool shared = cut->wide->split > 1;
     const char *file = shared ? "fused_split.cl" : "fused_wide.cl";
