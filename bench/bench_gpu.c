@@ -238,7 +238,7 @@ static void parse_list(struct list *list, char *text)
 
 static const char *const usage =
     "usage: bench_gpu [--device gpu] [--variant NAME] [--kernels DIR] [--points 64,…,8192]\n"
-    "                 [--channels 1,16]\n"
+    "                 [--channels 1,16] [--half]\n"
     "                 [--formats f32le,s16le,s16le/s16le] [--mib 1024] [--repetitions 7] [--ms "
     "40]\n"
     "                 [--peer [NAME=]PROGRAM]… [--latency] [--csv FILE]\n"
@@ -263,6 +263,7 @@ static int parse(struct bench *bench, int argc, char **argv)
         {"together", required_argument, NULL, 'g'},
         {"limit", required_argument, NULL, 's'},
         {"kernels", required_argument, NULL, 'k'},
+        {"half", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
     int option;
@@ -276,6 +277,9 @@ static int parse(struct bench *bench, int argc, char **argv)
             break;
         case 'k':
             bench->kernels = optarg;
+            break;
+        case 'h':
+            bench->half = true;
             break;
         case 'q':
             parse_list(&bench->points, optarg);
@@ -372,6 +376,7 @@ int main(int argc, char **argv)
             for (uint32_t q = 0; q < bench.points.count; q++) {
                 struct run run = {.format_name = bench.formats[f],
                                   .points = bench.points.values[q],
+                                  .hop = bench.half ? bench.points.values[q] : 0,
                                   .channels = bench.channels.values[c]};
                 if (run_parse_formats(&run))
                     measure(&bench, &run);

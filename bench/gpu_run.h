@@ -35,6 +35,7 @@ struct bench {
     int64_t repetition_ns;
     int64_t limit_ns; /* --together: the longest that no process comes further */
     bool latency;
+    bool half; /* blocks of half a window, as most streams have */
     int bell;
     struct engine *engine;
     struct copier copier;

@@ -343,22 +343,45 @@ INLINE void frames_forward(SCRATCH real *z, const struct source *sources, struct
     EACH_RADIX(LOG_0, WINDOW_FORWARD);
 }
 
-INLINE void frames_inverse(SCRATCH real *z, struct target *targets, __global const float *w,
-                           const bool whole)
+/* Returns whether WRITE_FAST met samples outside the codes. */
+INLINE bool frames_inverse(SCRATCH real *z, struct target *targets, __global const float *w,
+                           const enum writing writing)
 {
     const uint step = STEP_0;
+    out_words bits[ROWS];
+    EACH_ROW(ROWS) bits[r] = (out_words)0;
 #define WINDOW_STORE(j, p)                                                                         \
     do {                                                                                           \
         const struct point out = p;                                                                \
         if (!LATE)                                                                                 \
-            target_value(targets + r, i + (j)*step, out.re, false);                                \
-        target_value(targets + r, i + (j)*step + Q, out.im, whole);                                \
+            target_value(targets + r, i + (j)*step, out.re, WRITE_PART, bits + r);                 \
+        target_value(targets + r, i + (j)*step + Q, out.im, writing, bits + r);                    \
     } while (0)
 #define WINDOW_INVERSE(R)                                                                          \
     TWIDDLES(R, w)                                                                                 \
     for (uint i = 0; i < step; i += RUN)                                                           \
     EACH_ROW(ROWS) INVERSE(R, ROW_LOAD, WINDOW_STORE)
     EACH_RADIX(LOG_0, WINDOW_INVERSE);
+#if ENCODE_FAST
+    bool any_outside = false;
+    EACH_ROW(ROWS) any_outside |= any(OF_OUT(as_int)(bits[r] >> (uint)RESULT_BITS) != 0);
+    return any_outside;
+#else
+    return false;
+#endif
+}
+
+/* Frames of which not all are written, or some of which saturate. */
+NOINLINE void frames_rare(SCRATCH real *z, struct target *targets, __global const float *w)
+{
+    frames_inverse(z, targets, w, WRITE_PART);
+}
+
+INLINE void frames_write(SCRATCH real *z, struct target *targets, __global const float *w)
+{
+    if (!target_whole(targets) ||
+        frames_inverse(z, targets, w, ENCODE_FAST ? WRITE_FAST : WRITE_WHOLE))
+        frames_rare(z, targets, w);
 }
 
 NOINLINE void frames_slow(SCRATCH real *z, const struct source *source, struct statistics *stats,
@@ -433,10 +456,7 @@ NOINLINE void convolve_blocks(SCRATCH real *z, __global const uchar *input,
 #if DECIMATED
     EACH_ROW(ROWS) target_kept(&targets[r], z + r * POINTS_REALS);
 #else
-    if (target_whole(targets))
-        frames_inverse(z, targets, twiddles, true);
-    else
-        frames_inverse(z, targets, twiddles, false);
+    frames_write(z, targets, twiddles);
 #endif
     EACH_ROW(ROWS) encoder_close(&targets[r].encoder, output, block, sources[r].blocks);
 }

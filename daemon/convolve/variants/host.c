@@ -475,7 +475,18 @@ static void write_codes(const struct host_table *table, const struct result_form
             sample_encode(&results->format, (double)values[i] * factor, again);
 }
 
-enum { CODED_FRAMES = 32 }; /* of one call of write_codes, where a group fills its frames */
+enum { CODED_FRAMES = 32 }; /* of one call of write_codes */
+
+/* Copies `count` runs of `bytes`, which lie `stride` apart at the destination. */
+static void copy_runs(uint8_t *to, size_t stride, const uint8_t *from, size_t bytes, uint32_t count)
+{
+    if (bytes == 16) /* eight lanes of 16 bits: constant sizes compile to moves */
+        for (uint32_t i = 0; i < count; i++)
+            memcpy(to + i * stride, from + i * (size_t)16, 16);
+    else
+        for (uint32_t i = 0; i < count; i++)
+            memcpy(to + i * stride, from + i * bytes, bytes);
+}
 
 /* As write_block, for results in another format than native f32. */
 static void write_block_coded(const struct host_table *table, const struct row *row, uint32_t k,
@@ -483,19 +494,22 @@ static void write_block_coded(const struct host_table *table, const struct row *
                               float *output)
 {
     const uint32_t word = results->format.bytes, samples = table->samples;
-    const uint32_t most = samples == row->stride ? CODED_FRAMES : 1;
+    const bool all = samples == row->stride; /* the group fills its frames */
     struct wanted wanted = wanted_frames(row, k);
     uint8_t *to = (uint8_t *)output + row->output_byte +
                   (wanted.to * row->stride + table->sample_first) * word;
     uint32_t *clips = (uint32_t *)(void *)(output + row->clips) + (size_t)k * row->clips_stride;
     float values[CODED_FRAMES * HOST_LANES_MAX];
+    uint8_t codes[sizeof values];
     uint32_t held = 0;
     for (uint32_t frame = wanted.first; frame < wanted.until; frame += row->decimate) {
         host_target_write(&table->target, lanes_of(table, row, k, z, q, frame),
                           values + held * samples);
-        if (++held < most && wanted.until - frame > row->decimate)
+        if (++held < CODED_FRAMES && wanted.until - frame > row->decimate)
             continue;
-        write_codes(table, results, values, held * samples, to, clips);
+        write_codes(table, results, values, held * samples, all ? to : codes, clips);
+        if (!all)
+            copy_runs(to, (size_t)row->stride * word, codes, (size_t)samples * word, held);
         to += (size_t)held * row->stride * word;
         held = 0;
     }

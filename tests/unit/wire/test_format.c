@@ -226,13 +226,20 @@ static void test_rounding_and_saturation(void **state)
 static void test_block_equals_single(void **state)
 {
     (void)state;
-    enum { COUNT = 501 };
+    enum { COUNT = 4001 };
+    /* From almost all samples that saturate to few of them; powers of two and others. */
+    static const float factors[] = {1.0f, 0.2f, 0.125f, 0.11f};
+    static const float edges[] = {0.5f,      -0.5f,    1.5f,     -1.5f,     32766.5f,  32767.0f,
+                                  32767.4f,  32767.5f, 32768.0f, -32767.5f, -32768.0f, -32768.5f,
+                                  -32769.0f, 1e30f,    -1e30f,   1e-40f};
     static float values[COUNT];
     struct random_state random = {3};
     for (int i = 0; i < COUNT; i++)
         values[i] = (float)(random_normal(&random) * 4.0);
     values[17] = NAN;
     values[18] = INFINITY;
+    for (size_t i = 0; i < sizeof edges / sizeof edges[0]; i++)
+        values[100 + 8 * i] = edges[i] / 4096; /* the code of 16 bits times 0.125 */
     for (unsigned kind = 0; kind <= SAMPLE_FLOAT; kind++) {
         for (unsigned bytes = 1; bytes <= 4; bytes++) {
             for (unsigned variant = 0; variant < 8; variant++) {
@@ -241,9 +248,10 @@ static void test_block_equals_single(void **state)
                                                variant & 1, variant & 2};
                 if (!sample_format_valid(&format))
                     continue;
-                for (int f = 0; f < 2; f++) {
-                    float factor = f ? 0.2f : 1.0f;
-                    uint8_t block[COUNT * 4 + 1], single[4];
+                for (size_t f = 0; f < sizeof factors / sizeof factors[0]; f++) {
+                    const float factor = factors[f];
+                    static uint8_t block[COUNT * 4 + 1];
+                    uint8_t single[4];
                     block[COUNT * bytes] = 0xA5; /* guard */
                     uint64_t saturated = 0, got;
                     got = sample_encode_block(&format, values, COUNT, factor, block);
