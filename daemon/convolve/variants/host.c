@@ -25,6 +25,7 @@
 #include "convolve/plan/results.h"
 #include "convolve/plan/rows.h"
 #include "convolve/plan/variant.h"
+#include "convolve/variants/host_write.h"
 
 enum {
     LAUNCH_NS = 40000, /* what a launch of PoCL's costs, with waking its threads */
@@ -32,7 +33,6 @@ enum {
      * little more than half of what a launch between two copies takes (see suits_beside_gpu). */
     GPU_SHARE_NS = 4000,
     GPU_LAUNCH_NS = 25000,
-    NO_REPORT = UINT32_MAX,
 };
 
 /* In the time domain, on one thread of an EPYC with AVX2: a block, a frame to read, count and write
@@ -40,27 +40,6 @@ enum {
  * vector of products. */
 static const double direct_block_ns = 60, direct_frame_ns = 1.2, direct_strided_ns = 4,
                     direct_product_ns = 0.25;
-
-/* A group's constants, in SPECTRUM. */
-struct host_table {
-    const struct host_functions *functions;
-    struct host_target target;
-    uint32_t count;                         /* lanes in use */
-    uint32_t channel_bytes[HOST_LANES_MAX]; /* within the frame */
-    uint32_t reports[HOST_LANES_MAX]; /* the input whose report this lane gives, or NO_REPORT */
-    bool contiguous;
-    bool silent; /* read for its reports only: no output */
-    /* In the time domain: all lanes have the constants of one channel, each a frame farther than
-     * the one before. */
-    bool direct;
-    uint32_t taps;
-    /* For results in another format than native f32: the group writes these samples of the frame,
-     * and the target's offsets count from the first of them. */
-    uint32_t sample_first, samples;
-    uint32_t outputs[HOST_LANES_MAX]; /* the output of each of these samples */
-    _Alignas(HOST_ALIGNMENT) float scale[HOST_LANES_MAX];
-    float offset_hi[HOST_LANES_MAX], offset_lo[HOST_LANES_MAX];
-};
 
 enum { TABLE_FLOATS = sizeof(struct host_table) / sizeof(float) };
 
@@ -384,137 +363,6 @@ done:
 
 /* ---- running ----------------------------------------------------------------------------- */
 
-static void write_reports(const struct host_table *table, const struct host_statistics *stats,
-                          const struct row *row, uint32_t k, float *output)
-{
-    for (uint32_t l = 0; l < table->count; l++) {
-        if (table->reports[l] == NO_REPORT)
-            continue;
-        struct report_row *report =
-            (struct report_row *)(void *)(output + row->report + (uint64_t)k * row->report_stride +
-                                          (uint64_t)table->reports[l] * REPORT_FLOATS);
-        *report = (struct report_row){
-            .sum = stats->sum[l],
-            .sum_squares = stats->sum_squares[l],
-            .peak = stats->peak[l],
-            .overload = stats->overload[l],
-            .nonfinite = stats->nonfinite[l],
-            .nonfinite_first = stats->first[l],
-            .nonfinite_last = stats->last[l],
-            .present = stats->present[l],
-        };
-    }
-}
-
-/* The frames of block k that the item needs: first, first + D, …, below `until`. D is the
- * decimation, and the frames lie on the grid kept, kept + D, … The host writes them one after the
- * other, from the item's output frame `to` on. */
-struct wanted {
-    uint32_t first, until;
-    uint64_t to;
-};
-
-static struct wanted wanted_frames(const struct row *row, uint32_t k)
-{
-    const struct decimation kept = {row->decimate, row->kept};
-    const uint32_t before = k * row->hop;
-    const uint64_t to =
-        decimation_output(&kept, row->write_from > before ? row->write_from : before);
-    return (struct wanted){
-        .first = (uint32_t)decimation_input(&kept, to),
-        .until = row->write_until < before + row->hop ? row->write_until : before + row->hop,
-        .to = to,
-    };
-}
-
-/* In the time domain, where a block's samples lie behind its window in z. */
-static uint32_t direct_samples(const struct host_table *table, uint32_t q)
-{
-    return HOST_DIRECT_TAPS + 2 * q + table->functions->width;
-}
-
-/* The lanes of a frame of block k; in the time domain its one sample. */
-static const float *lanes_of(const struct host_table *table, const struct row *row, uint32_t k,
-                             const float *z, uint32_t q, uint32_t frame)
-{
-    if (table->direct)
-        return z + direct_samples(table, q) + (frame - k * row->hop);
-    const uint32_t n = row->new_from + (frame - k * row->hop);
-    return z + (size_t)(n < q ? 2 * n : 2 * (n - q) + 1) * table->functions->width;
-}
-
-static void write_block(const struct host_table *table, const struct row *row, uint32_t k,
-                        const float *z, uint32_t q, float *output)
-{
-    struct wanted wanted = wanted_frames(row, k);
-    float *to = output + row->output_byte / sizeof *to + wanted.to * row->stride;
-    if (table->direct && row->decimate == 1 && table->target.kinds[0] == LANE_VALUE &&
-        wanted.first < wanted.until) { /* one sample after the other, without a call for each */
-        const float *from = lanes_of(table, row, k, z, q, wanted.first);
-        const uint32_t offset = table->target.offsets[0], stride = row->stride;
-        for (uint32_t i = 0; i < wanted.until - wanted.first; i++)
-            to[(size_t)i * stride + offset] = from[i];
-        return;
-    }
-    for (uint32_t frame = wanted.first; frame < wanted.until; frame += row->decimate) {
-        host_target_write(&table->target, lanes_of(table, row, k, z, q, frame), to);
-        to += row->stride;
-    }
-}
-
-/* Encodes `count` samples and counts the clipped ones for their outputs. */
-static void write_codes(const struct host_table *table, const struct result_format *results,
-                        const float *values, uint32_t count, uint8_t *wire, uint32_t *clips)
-{
-    const double factor = results->factor != 0 ? results->factor : 1;
-    if (sample_encode_block(&results->format, values, count, factor, wire) == 0)
-        return;
-    uint8_t again[4];
-    for (uint32_t i = 0; i < count; i++)
-        clips[table->outputs[i % table->samples]] +=
-            sample_encode(&results->format, (double)values[i] * factor, again);
-}
-
-enum { CODED_FRAMES = 32 }; /* of one call of write_codes */
-
-/* Copies `count` runs of `bytes`, which lie `stride` apart at the destination. */
-static void copy_runs(uint8_t *to, size_t stride, const uint8_t *from, size_t bytes, uint32_t count)
-{
-    if (bytes == 16) /* eight lanes of 16 bits: constant sizes compile to moves */
-        for (uint32_t i = 0; i < count; i++)
-            memcpy(to + i * stride, from + i * (size_t)16, 16);
-    else
-        for (uint32_t i = 0; i < count; i++)
-            memcpy(to + i * stride, from + i * bytes, bytes);
-}
-
-/* As write_block, for results in another format than native f32. */
-static void write_block_coded(const struct host_table *table, const struct row *row, uint32_t k,
-                              const float *z, uint32_t q, const struct result_format *results,
-                              float *output)
-{
-    const uint32_t word = results->format.bytes, samples = table->samples;
-    const bool all = samples == row->stride; /* the group fills its frames */
-    struct wanted wanted = wanted_frames(row, k);
-    uint8_t *to = (uint8_t *)output + row->output_byte +
-                  (wanted.to * row->stride + table->sample_first) * word;
-    uint32_t *clips = (uint32_t *)(void *)(output + row->clips) + (size_t)k * row->clips_stride;
-    float values[CODED_FRAMES * HOST_LANES_MAX];
-    uint8_t codes[sizeof values];
-    uint32_t held = 0;
-    for (uint32_t frame = wanted.first; frame < wanted.until; frame += row->decimate) {
-        host_target_write(&table->target, lanes_of(table, row, k, z, q, frame),
-                          values + held * samples);
-        if (++held < CODED_FRAMES && wanted.until - frame > row->decimate)
-            continue;
-        write_codes(table, results, values, held * samples, all ? to : codes, clips);
-        if (!all)
-            copy_runs(to, (size_t)row->stride * word, codes, (size_t)samples * word, held);
-        to += (size_t)held * row->stride * word;
-        held = 0;
-    }
-}
-
 static void run_row(struct device *device, const struct plan *plan, const struct row *row)
 {
     float *spectrum = (float *)(void *)device->spectrum.host;
@@ -567,7 +415,7 @@ static void run_row(struct device *device, const struct plan *plan, const struct
         .count = table->taps,
         .frames = row->hop,
         .x = spectrum + row->own.host.points + HOST_DIRECT_TAPS,
-        .y = spectrum + row->own.host.points + direct_samples(table, fft_plan->q),
+        .y = spectrum + row->own.host.points + host_direct_samples(table, fft_plan->q),
     };
     for (uint32_t k = 0; k < row->blocks; k++) {
         read.start = row->start + k * row->hop;
@@ -575,15 +423,12 @@ static void run_row(struct device *device, const struct plan *plan, const struct
             table->functions->direct(&direct);
         else
             table->functions->read(&read);
-        write_reports(table, &stats, row, k, output);
+        host_write_reports(table, &stats, row, k, output);
         if (table->silent)
             continue;
         if (!table->direct)
             table->functions->walk(&walk);
-        if (result_format_native(&plan->info.results))
-            write_block(table, row, k, walk.z, fft_plan->q, output);
-        else
-            write_block_coded(table, row, k, walk.z, fft_plan->q, &plan->info.results, output);
+        host_write_block(table, row, k, walk.z, fft_plan->q, &plan->info.results, output);
     }
 }
 
