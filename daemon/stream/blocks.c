@@ -88,6 +88,7 @@ bool stream_work(const struct stream *s, int64_t now_ns, struct overload_work *w
         .deadline_ns = deadline_ns,
         .cost_ns = engine_item_cost_ns(&item),
         .block_ns = engine_item_cost_ns(&least),
+        .launch_ns = plan_cost_ns(s->plan, 0),
         .used_ns = overload_used(&s->share, now_ns),
     };
     return true;

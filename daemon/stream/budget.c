@@ -6,12 +6,19 @@
 /* Shares of the shortest block period of others, and of those of higher priority. */
 enum { SHARE = 2, SHARE_ABOVE = 16 };
 
-/* Shorter batches cost more than they save: their launch alone takes about half of this. */
+/* Shorter batches cost more than they save: a launch alone takes about half of this. */
 static const int64_t least_ns = 200 * NS_PER_US;
+/* The same of a launch that is known, and how many such batches may be in the queue. */
+enum { LAUNCHES = 2, QUEUED = 2 };
 
 static int64_t shorter(int64_t a_ns, int64_t b_ns)
 {
     return a_ns < b_ns ? a_ns : b_ns;
+}
+
+static int64_t longer(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns > b_ns ? a_ns : b_ns;
 }
 
 void budget_begin(struct budget_streams *streams)
@@ -69,14 +76,14 @@ struct budget budget_of(const struct budget_streams *streams, const struct budge
 {
     const int64_t others_ns = others(&streams->waiting, request),
                   above_ns = request->behind ? streams->above_ns[request->priority + 1] : INT64_MAX;
+    const int64_t launches_ns = LAUNCHES * shorter(request->launch_ns, alone_ns / LAUNCHES);
     struct budget budget = {alone_ns, alone_ns * depth};
-    if (others_ns / SHARE < budget.total_ns)
+    if (others_ns / SHARE < budget.total_ns) {
         budget = (struct budget){others_ns / SHARE / depth, others_ns / SHARE};
+        budget.batch_ns = longer(budget.batch_ns, longer(least_ns, launches_ns));
+        budget.total_ns = longer(budget.total_ns, budget.batch_ns * (depth > 1 ? QUEUED : 1));
+    }
     if (above_ns / SHARE_ABOVE < budget.total_ns)
-        budget.batch_ns = budget.total_ns = above_ns / SHARE_ABOVE;
-    if (budget.batch_ns < least_ns)
-        budget.batch_ns = least_ns;
-    if (budget.total_ns < budget.batch_ns)
-        budget.total_ns = budget.batch_ns;
+        budget.batch_ns = budget.total_ns = longer(above_ns / SHARE_ABOVE, least_ns);
     return budget;
 }

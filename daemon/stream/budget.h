@@ -12,6 +12,11 @@
  *     may have to share its own with blocks that take as long: an eighth of its period at most;
  *   - `alone_ns` a batch where there is no other live stream.
  *
+ * Nothing is gained by batches whose launch takes longer than their blocks: a stream that could not
+ * put more there would fall behind on a device that is idle most of the time. So a batch may always
+ * take 200 us and twice its launch, and a second such batch may wait behind it, so that the device
+ * does not wait for the loop. Only below streams of higher priority it is 200 us and no second one.
+ *
  * A block that takes longer goes to an idle device. Where live streams of higher priority could
  * need it meanwhile, the block goes in parts of one batch's budget, and theirs overtake it.
  *
@@ -58,8 +63,9 @@ bool budget_is_above(const struct budget_streams *streams, uint8_t priority);
 struct budget_request {
     uint32_t owner;
     uint8_t priority;
-    bool behind; /* it falls behind while others are kept in time, or is ahead of its rate
-                  * (overload.h) */
+    bool behind;       /* it falls behind while others are kept in time, or is ahead of its rate
+                        * (overload.h) */
+    int64_t launch_ns; /* what a batch of it takes beside its blocks */
 };
 
 /* How long one turn of the loop may still read for the stream, when it has read for `spent_ns` for

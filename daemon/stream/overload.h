@@ -50,6 +50,7 @@ struct overload_work {
     int64_t deadline_ns; /* of its oldest block */
     int64_t cost_ns;     /* device time of all its blocks */
     int64_t block_ns;    /* of one of them */
+    int64_t launch_ns;   /* of none: what a batch of it takes beside its blocks */
     double used_ns;      /* overload_used */
     bool kept;           /* overload_order sets it: in time, although not all may be */
 };

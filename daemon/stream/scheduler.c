@@ -262,7 +262,8 @@ static uint32_t order_work(struct scheduler *scheduler)
 static struct budget budget_of_work(const struct scheduler *scheduler,
                                     const struct overload_work *work)
 {
-    const struct budget_request request = {work->owner, work->priority, !work->kept};
+    const struct budget_request request = {work->owner, work->priority, !work->kept,
+                                           work->launch_ns};
     return budget_for(scheduler, &request);
 }
 

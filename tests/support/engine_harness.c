@@ -136,6 +136,11 @@ void harness_set_cost(struct plan *plan, int64_t block_ns)
     atomic_store(&plan->cost_block_ps, block_ns * 1000);
 }
 
+void harness_set_launch_cost(struct plan *plan, int64_t launch_ns)
+{
+    atomic_store(&plan->cost_base_ns, launch_ns);
+}
+
 /* ---- signals and filters ----------------------------------------------------------------- */
 
 static struct test_signal *signal_create(const char *format, uint32_t inputs, uint64_t frames)

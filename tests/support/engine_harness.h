@@ -46,6 +46,8 @@ struct batch *harness_wait_any(struct engine *engine);
 
 /* Makes the plan expect `block_ns` for each block, until a batch of it completes. */
 void harness_set_cost(struct plan *plan, int64_t block_ns);
+/* And what an item takes beside its blocks. */
+void harness_set_launch_cost(struct plan *plan, int64_t launch_ns);
 
 /* ---- signals and filters ----------------------------------------------------------------- */
 

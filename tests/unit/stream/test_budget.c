@@ -61,7 +61,14 @@ static const struct {
      1,
      4 * MS,
      4 * MS},
-    {"no shorter than pays", {{50, 64 * US}}, NOBODY, false, 4, 200 * US, 200 * US},
+    {"no shorter than pays", {{50, 64 * US}}, NOBODY, false, 4, 200 * US, 400 * US},
+    {"no second one on a device that has one batch",
+     {{50, 64 * US}},
+     NOBODY,
+     false,
+     1,
+     200 * US,
+     200 * US},
     {"no shorter than pays, two of them", {{50, 1 * MS}}, NOBODY, false, 4, 200 * US, 500 * US},
     {"no shorter than pays, above", {{10, 80 * MS}, {90, 1 * MS}}, 0, true, 4, 200 * US, 200 * US},
 };
@@ -77,7 +84,7 @@ static void test_budgets(void **state)
         budget_end(&streams);
         const uint8_t priority =
             budgets[i].owner == NOBODY ? 50 : budgets[i].live[budgets[i].owner].priority;
-        const struct budget_request request = {budgets[i].owner, priority, budgets[i].behind};
+        const struct budget_request request = {budgets[i].owner, priority, budgets[i].behind, 0};
         const struct budget got = budget_of(&streams, &request, 20 * MS, budgets[i].depth);
         if (got.batch_ns != budgets[i].batch_ns || got.total_ns != budgets[i].total_ns)
             fail_msg("%s: %lld and %lld ns", budgets[i].what, (long long)got.batch_ns,
@@ -148,10 +155,38 @@ static void test_late_ones(void **state)
             budget_add(&streams, s, rows[i].priority[s], rows[i].period_ns[s],
                        rows[i].overdue_ns[s]);
         budget_end(&streams);
-        const struct budget_request request = {0, rows[i].priority[0], rows[i].behind};
+        const struct budget_request request = {0, rows[i].priority[0], rows[i].behind, 0};
         const struct budget got = budget_of(&streams, &request, 20 * MS, 2);
         if (got.batch_ns != rows[i].batch_ns || got.total_ns != rows[i].total_ns)
             fail_msg("%s: %lld and %lld ns", rows[i].what, (long long)got.batch_ns,
+                     (long long)got.total_ns);
+    }
+}
+
+/* A batch may take twice its launch, but for streams of higher priority, and no longer than alone.
+ */
+static void test_launches(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t priority; /* of the other one, with blocks of 400 us */
+        bool behind;
+        int64_t launch_ns, batch_ns, total_ns;
+    } rows[] = {
+        {50, false, 0, 200 * US, 400 * US},       {50, false, 100 * US, 200 * US, 400 * US},
+        {50, true, 240 * US, 480 * US, 960 * US}, {50, false, 30 * MS, 20 * MS, 40 * MS},
+        {90, true, 240 * US, 200 * US, 200 * US}, {90, false, 240 * US, 480 * US, 960 * US},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct budget_streams streams;
+        budget_begin(&streams);
+        budget_add(&streams, 0, 50, 400 * US, 0);
+        budget_add(&streams, 1, rows[i].priority, 400 * US, 0);
+        budget_end(&streams);
+        const struct budget_request request = {0, 50, rows[i].behind, rows[i].launch_ns};
+        const struct budget got = budget_of(&streams, &request, 20 * MS, 3);
+        if (got.batch_ns != rows[i].batch_ns || got.total_ns != rows[i].total_ns)
+            fail_msg("row %zu: %lld and %lld ns", i, (long long)got.batch_ns,
                      (long long)got.total_ns);
     }
 }
@@ -171,13 +206,13 @@ static void test_reading(void **state)
         struct budget_request request;
         int64_t spent_ns, expect_ns;
     } rows[] = {
-        {{2, 90, false}, 0, INT64_MAX}, {{2, 90, false}, 5 * MS, INT64_MAX},
-        {{1, 50, false}, 0, 2 * MS},    {{1, 50, false}, 500 * US, 1500 * US},
-        {{0, 10, false}, 0, 1 * MS},    {{0, 10, false}, 900 * US, 100 * US},
-        {{0, 10, false}, 1 * MS, 0},    {{NOBODY, 0, false}, 0, 62500},
-        {{0, 10, false}, 5 * MS, 0},    {{2, 90, true}, 0, 62500},
-        {{2, 90, true}, 62 * US, 500},  {{2, 90, true}, 1 * MS, 0},
-        {{0, 10, true}, 0, 1 * MS},
+        {{2, 90, false, 0}, 0, INT64_MAX}, {{2, 90, false, 0}, 5 * MS, INT64_MAX},
+        {{1, 50, false, 0}, 0, 2 * MS},    {{1, 50, false, 0}, 500 * US, 1500 * US},
+        {{0, 10, false, 0}, 0, 1 * MS},    {{0, 10, false, 0}, 900 * US, 100 * US},
+        {{0, 10, false, 0}, 1 * MS, 0},    {{NOBODY, 0, false, 0}, 0, 62500},
+        {{0, 10, false, 0}, 5 * MS, 0},    {{2, 90, true, 0}, 0, 62500},
+        {{2, 90, true, 0}, 62 * US, 500},  {{2, 90, true, 0}, 1 * MS, 0},
+        {{0, 10, true, 0}, 0, 1 * MS},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         assert_int_equal(budget_reading_ns(&streams, &rows[i].request, rows[i].spent_ns),
@@ -186,7 +221,7 @@ static void test_reading(void **state)
     budget_begin(&streams);
     budget_add(&streams, 0, 10, 1 * MS, 0);
     budget_end(&streams);
-    assert_int_equal(budget_reading_ns(&streams, &(struct budget_request){0, 10, true}, 1 * MS),
+    assert_int_equal(budget_reading_ns(&streams, &(struct budget_request){0, 10, true, 0}, 1 * MS),
                      INT64_MAX);
 }
 
@@ -215,6 +250,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_budgets),
         cmocka_unit_test(test_late_ones),
+        cmocka_unit_test(test_launches),
         cmocka_unit_test(test_reading),
         cmocka_unit_test(test_one_core_takes_short_batches),
     };

@@ -23,7 +23,8 @@ struct simulated {
     /* given */
     uint8_t priority;
     int64_t period_ns, cost_ns; /* of a block; its deadline is one period */
-    int64_t every_ns;           /* between blocks; 0: as the period says */
+    int64_t launch_ns; /* of a batch, beside its blocks; others in the batch wait with it */
+    int64_t every_ns;  /* between blocks; 0: as the period says */
     int64_t begins_ns, ends_ns; /* it sends in between; ends 0: always */
     /* state */
     struct overload_share share;
@@ -92,7 +93,8 @@ static uint32_t order(struct world *w, struct overload_work *work)
             .priority = s->priority,
             .ahead = overload_ahead(&s->share, s->period_ns, w->now_ns),
             .deadline_ns = oldest_ns(s) + s->period_ns,
-            .cost_ns = s->cost_ns * (int64_t)(s->arrived - s->taken),
+            .cost_ns = s->launch_ns + s->cost_ns * (int64_t)(s->arrived - s->taken),
+            .launch_ns = s->launch_ns,
             .used_ns = overload_used(&s->share, w->now_ns),
         };
     }
@@ -121,25 +123,29 @@ static bool compute(struct world *w)
     struct overload_work work[STREAMS];
     uint64_t taken[STREAMS] = {0};
     const uint32_t waiting = order(w, work);
-    int64_t cost_ns = 0;
+    int64_t cost_ns = 0, launch_ns = 0; /* each stream expects a launch, the batch has one */
     for (uint32_t i = 0; i < waiting && cost_ns < w->budget_ns; i++) {
         struct simulated *s = &w->streams[work[i].owner];
-        const struct budget_request request = {work[i].owner, s->priority, !work[i].kept};
+        const struct budget_request request = {work[i].owner, s->priority, !work[i].kept,
+                                               s->launch_ns};
         const int64_t own_ns = budget_of(&w->live, &request, w->budget_ns, 1).batch_ns;
+        const int64_t room_ns = own_ns - cost_ns - s->launch_ns;
         if (cost_ns > 0 && cost_ns >= own_ns)
             break;
-        uint64_t blocks = (uint64_t)((own_ns - cost_ns) / s->cost_ns);
+        uint64_t blocks = room_ns > 0 ? (uint64_t)(room_ns / s->cost_ns) : 0;
         if (blocks == 0 && cost_ns == 0)
             blocks = 1;
         if (blocks > s->arrived - s->taken)
             blocks = s->arrived - s->taken;
         if (blocks == 0)
             continue;
-        const int64_t mine_ns = (int64_t)blocks * s->cost_ns;
+        const int64_t mine_ns = s->launch_ns + (int64_t)blocks * s->cost_ns;
         overload_taken(&s->share, (int64_t)blocks * s->period_ns, mine_ns, w->now_ns);
         taken[work[i].owner] = blocks;
+        launch_ns += cost_ns > 0 ? s->launch_ns : 0;
         cost_ns += mine_ns;
     }
+    cost_ns -= launch_ns;
     for (uint32_t i = 0; i < w->count; i++) {
         struct simulated *s = &w->streams[i];
         for (; taken[i] > 0; taken[i]--)
@@ -237,6 +243,29 @@ static void test_lowest_is_shed_first(void **state)
     const double share = (double)low->computed / (double)low->arrived;
     if (share < 0.2 / 1.2 * 0.9)
         fail_msg("%.3f of the lowest priority computed, room for %.3f", share, 0.2 / 1.2);
+    free(w);
+}
+
+/* A device that launches nothing in less than half a block's time carries two streams that need a
+ * tenth of it: their blocks share launches. */
+static void test_launches_are_shared(void **state)
+{
+    (void)state;
+    struct simulated streams[] = {stream_of(50, 1, 0.05), stream_of(50, 1, 0.05)};
+    for (int i = 0; i < 2; i++) {
+        streams[i].period_ns = 410 * NS_PER_US;
+        streams[i].cost_ns = 20 * NS_PER_US;
+        streams[i].launch_ns = 220 * NS_PER_US;
+    }
+    streams[1].begins_ns = NS_PER_SECOND + 100 * NS_PER_US;
+    struct world *w = world_new(streams, 2);
+    w->budget_ns = 20 * NS_PER_MS;
+    run_until(w, 11 * NS_PER_SECOND);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(w->streams[i].shed, 0);
+        if (w->streams[i].longest_ns > 4 * streams[i].period_ns)
+            fail_msg("stream %d: a block took %lld ns", i, (long long)w->streams[i].longest_ns);
+    }
     free(w);
 }
 
@@ -437,6 +466,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lowest_is_shed_first),
+        cmocka_unit_test(test_launches_are_shared),
         cmocka_unit_test(test_higher_hardly_notices),
         cmocka_unit_test(test_next_priority_follows),
         cmocka_unit_test(test_recovery),

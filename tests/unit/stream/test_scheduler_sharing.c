@@ -43,8 +43,10 @@ static void check_reading(struct house *house, struct stream *high, struct strea
 /* The expected device time of what the first round queues of a stream with 64 blocks ready, each of
  * which takes 0.3 ms. `modest_hz`: the rate of a live stream beside it; 0: there is none. `behind`:
  * the first one is live, of lower priority, and cannot be in time. `late_ms`: so long ago a block
- * of the one beside it was ready, which still waits. */
-static int64_t queued_beside_late_ns(double modest_hz, bool behind, unsigned late_ms)
+ * of the one beside it was ready, which still waits. `launch_ns`: what each of its batches takes
+ * besides. */
+static int64_t queued_beside_late_ns(double modest_hz, bool behind, unsigned late_ms,
+                                     int64_t launch_ns)
 {
     const bool shared = modest_hz > 0;
     struct house house;
@@ -65,6 +67,7 @@ static int64_t queued_beside_late_ns(double modest_hz, bool behind, unsigned lat
     }
     alarm(60); /* a block that starves is never computed */
     harness_set_cost(greedy.plan, GREEDY_BLOCK_NS);
+    harness_set_launch_cost(greedy.plan, launch_ns);
     if (late_ms > 0) {
         feed_put(&modest, MODEST_HOP);
         usleep(1000 * late_ms);
@@ -91,7 +94,7 @@ static int64_t queued_beside_late_ns(double modest_hz, bool behind, unsigned lat
 
 static int64_t queued_beside_ns(double modest_hz, bool behind)
 {
-    return queued_beside_late_ns(modest_hz, behind, 0);
+    return queued_beside_late_ns(modest_hz, behind, 0, 0);
 }
 
 static void test_queue_leaves_room_for_live_streams(void **state)
@@ -105,12 +108,20 @@ static void test_queue_leaves_room_for_live_streams(void **state)
     assert_int_equal(queued_beside_ns(480000, false), GREEDY_BLOCK_NS);
 }
 
+/* What a launch takes longer than others should wait is not worth one block. */
+static void test_launches_are_worth_their_time(void **state)
+{
+    (void)state;
+    const int64_t queued_ns = queued_beside_late_ns(480000, false, 0, 10 * GREEDY_BLOCK_NS);
+    assert_in_range(queued_ns, 8 * GREEDY_BLOCK_NS, 2 * 10 * GREEDY_BLOCK_NS);
+}
+
 /* A stream that is late itself has batches grow, as far as it is late. */
 static void test_queue_grows_beside_late_streams(void **state)
 {
     (void)state;
     const int64_t half_period_ns = (int64_t)(MODEST_HOP / 48000.0 * 1e9 / 2);
-    assert_true(queued_beside_late_ns(48000, false, 20) > 3 * half_period_ns);
+    assert_true(queued_beside_late_ns(48000, false, 20, 0) > 3 * half_period_ns);
 }
 
 /* What falls behind leaves higher priorities nearly all of their time. */
@@ -456,6 +467,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_queue_leaves_room_for_live_streams),
+        cmocka_unit_test(test_launches_are_worth_their_time),
         cmocka_unit_test(test_queue_grows_beside_late_streams),
         cmocka_unit_test(test_lower_priority_takes_a_sixteenth),
         cmocka_unit_test(test_modest_beside_saturating),
