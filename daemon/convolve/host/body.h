@@ -159,14 +159,13 @@ HOST_PASS(8)
 /* Adds `count` products of spectra to `sum`; x steps one slot back in the delay line for each, h
  * one partition on. */
 HOST_INLINE void NAME(products)(struct point *sum, const float *x, const float *h, uint32_t count,
-                                bool shared)
+                                size_t x_step, size_t h_step, bool shared)
 {
     struct point part[SUM_POINTS];
     HOST_UNROLL
     for (uint32_t v = 0; v < SUM_POINTS; v++)
         part[v] = sum[v];
-    const size_t h_step = 2 * HOST_LEAF * (shared ? 1 : WIDTH);
-    for (uint32_t p = 0; p < count; p++, x -= 2 * HOST_LEAF * WIDTH, h += h_step) {
+    for (uint32_t p = 0; p < count; p++, x -= x_step, h += h_step) {
         HOST_UNROLL
         for (uint32_t v = 0; v < SUM_POINTS; v++) {
             const struct point a = NAME(load)(x, v);
@@ -189,19 +188,22 @@ HOST_INLINE void NAME(products)(struct point *sum, const float *x, const float *
         sum[v] = part[v];
 }
 
-/* Points [from, from + SUM_POINTS) of a leaf: a layer's sum over partitions, in groups of
- * HOST_PARTITIONS to bound the rounding error. */
+/* Points [from, from + SUM_POINTS) of a leaf: a layer's sum over its first `partitions` partitions,
+ * in groups of HOST_PARTITIONS to bound the rounding error. */
 HOST_INLINE void NAME(sum_layer)(const struct host_walk *walk, const struct host_layer *layer,
-                                 uint32_t leaf, uint32_t from, bool shared, struct point *total)
+                                 uint32_t leaf, uint32_t partitions, uint32_t from, bool shared,
+                                 struct point *total)
 {
-    const size_t leaf_floats = 2 * HOST_LEAF * WIDTH;
-    const float *x = layer->line + (size_t)leaf * walk->slots * leaf_floats + 2 * from * WIDTH;
-    const size_t h_floats = 2 * HOST_LEAF * (shared ? 1 : WIDTH);
-    const float *h = layer->spectra + (size_t)leaf * layer->partitions * h_floats +
+    const size_t x_floats = 2 * HOST_LEAF * WIDTH, h_floats = 2 * HOST_LEAF * (shared ? 1 : WIDTH);
+    const size_t x_step = host_chunk(walk->span, x_floats);
+    const size_t h_step = host_chunk(walk->span, h_floats);
+    const float *x =
+        layer->line + host_leaf_at(leaf, walk->span, walk->slots, x_floats) + 2 * from * WIDTH;
+    const float *h = layer->spectra + host_leaf_at(leaf, walk->span, layer->partitions, h_floats) +
                      2 * from * (shared ? 1 : WIDTH);
     uint32_t slot = walk->slot;
-    for (uint32_t done = 0; done < layer->partitions;) {
-        uint32_t group = layer->partitions - done;
+    for (uint32_t done = 0; done < partitions;) {
+        uint32_t group = partitions - done;
         if (group > HOST_PARTITIONS)
             group = HOST_PARTITIONS;
         done += group;
@@ -209,8 +211,8 @@ HOST_INLINE void NAME(sum_layer)(const struct host_walk *walk, const struct host
         memset(sum, 0, sizeof sum);
         while (group > 0) {
             const uint32_t run = group < slot + 1 ? group : slot + 1;
-            NAME(products)(sum, x + slot * leaf_floats, h, run, shared);
-            h += run * h_floats;
+            NAME(products)(sum, x + slot * x_step, h, run, x_step, h_step, shared);
+            h += run * h_step;
             group -= run;
             slot = slot >= run ? slot - run : walk->slots - 1;
         }
@@ -220,23 +222,31 @@ HOST_INLINE void NAME(sum_layer)(const struct host_walk *walk, const struct host
     }
 }
 
-static void NAME(sum_leaf)(const struct host_walk *walk, uint32_t leaf, struct point x[HOST_LEAF])
+/* The layers' sum over their first `most` partitions, added to `ahead` (NULL: zeros). */
+static void NAME(sum_leaf)(const struct host_walk *walk, uint32_t leaf, uint32_t most,
+                           const float *ahead, struct point x[HOST_LEAF])
 {
     for (uint32_t from = 0; from < HOST_LEAF; from += SUM_POINTS) {
         struct point total[SUM_POINTS];
         memset(total, 0, sizeof total);
+        HOST_UNROLL
+        for (uint32_t v = 0; ahead != NULL && v < SUM_POINTS; v++)
+            total[v] = NAME(load)(ahead, from + v);
         for (uint32_t i = 0; i < walk->layer_count; i++) {
             const struct host_layer *layer = &walk->layers[i];
+            const uint32_t partitions = layer->partitions < most ? layer->partitions : most;
             if (layer->shared)
-                NAME(sum_layer)(walk, layer, leaf, from, true, total);
+                NAME(sum_layer)(walk, layer, leaf, partitions, from, true, total);
             else
-                NAME(sum_layer)(walk, layer, leaf, from, false, total);
+                NAME(sum_layer)(walk, layer, leaf, partitions, from, false, total);
         }
         HOST_UNROLL
         for (uint32_t v = 0; v < SUM_POINTS; v++)
             x[from + v] = total[v];
     }
 }
+
+#include "convolve/host/ahead.h"
 
 HOST_INLINE void NAME(leaf_forward)(const float *z, const float *w, struct point y[HOST_LEAF])
 {
@@ -279,14 +289,18 @@ static void NAME(leaf)(const struct host_walk *walk, float *z, const float *w, u
     if (walk->line != NULL) {
         struct point y[HOST_LEAF];
         NAME(leaf_forward)(z, w, y);
-        float *slot =
-            walk->line + ((size_t)leaf * walk->slots + walk->slot) * 2 * HOST_LEAF * WIDTH;
+        float *slot = walk->line +
+                      host_leaf_at(leaf, walk->span, walk->slots, 2 * HOST_LEAF * WIDTH) +
+                      walk->slot * host_chunk(walk->span, 2 * HOST_LEAF * WIDTH);
         HOST_UNROLL
         for (uint32_t v = 0; v < HOST_LEAF; v++)
             NAME(store)(slot, v, y[v]);
     }
     if (walk->layer_count > 0) {
-        NAME(sum_leaf)(walk, leaf, x);
+        if (walk->ahead != NULL)
+            NAME(sum_with_ahead)(walk, leaf, x);
+        else
+            NAME(sum_leaf)(walk, leaf, UINT32_MAX, NULL, x);
         NAME(leaf_inverse)(z, w, x);
     }
 }
@@ -392,6 +406,7 @@ static const struct host_functions NAME(table) = {
 };
 
 #undef SUM_POINTS
+#undef AHEAD_POINTS
 #undef NAME
 #undef real
 #undef bits

@@ -61,7 +61,8 @@ static struct feed *find_feed(struct build *build, const uint16_t *inputs, uint3
     feed->previous = allocate_floats(build, block_floats);
     feed->current = allocate_floats(build, block_floats);
     feed->line =
-        allocate_floats(build, (uint64_t)convolver->slots * convolver->fft_plan.q * 2 * width);
+        allocate_floats(build, host_leaf_at(convolver->fft_plan.q / HOST_LEAF, convolver->span,
+                                            convolver->slots, 2 * HOST_LEAF * (size_t)width));
     return feed->previous != NULL && feed->current != NULL && feed->line != NULL ? feed : NULL;
 }
 
@@ -86,13 +87,15 @@ static void fill_spectrum(const struct build *build, const struct fft_plan *fft_
                           uint32_t width)
 {
     const uint32_t span = partition_taps(build->convolver), from = p * span;
-    const uint32_t left = count - from;
+    const uint32_t left = count - from, leaves = build->convolver->span;
+    const size_t leaf_floats = 2 * HOST_LEAF * (size_t)width;
     fft_plan_spectrum(fft_plan, h + from, left < span ? left : span, build->work, build->spectrum);
     for (uint32_t v = 0; v < fft_plan->q; v++) {
-        const uint64_t point =
-            ((uint64_t)(v / HOST_LEAF) * layer->partitions + p) * HOST_LEAF + v % HOST_LEAF;
-        spectra[2 * point * width + lane] = build->spectrum[2 * v] * gain;
-        spectra[(2 * point + 1) * width + lane] = build->spectrum[2 * v + 1] * gain;
+        float *point =
+            spectra + host_leaf_at(v / HOST_LEAF, leaves, layer->partitions, leaf_floats) +
+            p * host_chunk(leaves, leaf_floats) + 2 * (size_t)(v % HOST_LEAF) * width + lane;
+        point[0] = build->spectrum[2 * v] * gain;
+        point[width] = build->spectrum[2 * v + 1] * gain;
     }
 }
 
@@ -122,7 +125,9 @@ static int fill_layer(struct build *build, const struct fft_plan *fft_plan,
             layer->partitions = partitions;
     }
     const uint32_t width = layer->shared ? 1 : build->convolver->functions->width;
-    float *spectra = allocate_floats(build, (uint64_t)layer->partitions * fft_plan->q * 2 * width);
+    float *spectra =
+        allocate_floats(build, host_leaf_at(fft_plan->q / HOST_LEAF, build->convolver->span,
+                                            layer->partitions, 2 * HOST_LEAF * (size_t)width));
     if (spectra == NULL)
         return ERROR_MEMORY;
     layer->spectra = spectra;
@@ -136,6 +141,42 @@ static int fill_layer(struct build *build, const struct fft_plan *fft_plan,
                           edges[l]->gain, p, layer, spectra, l, width);
     }
     return 0;
+}
+
+/* ---- sums ahead -------------------------------------------------------------------------- */
+
+/* R for the whole convolver; 1: none. */
+static int choose_ahead(const struct build *build, uint32_t leaves, uint32_t *blocks)
+{
+    const struct host_convolver_spec *spec = build->spec;
+    *blocks = spec->ahead_blocks < leaves ? spec->ahead_blocks : leaves;
+    if (build->convolver->slots == 1)
+        *blocks = 1;
+    if (*blocks != 0)
+        return 0;
+    uint32_t *partitions = malloc((spec->edge_count + 1) * sizeof *partitions);
+    if (partitions == NULL)
+        return ERROR_MEMORY;
+    for (uint32_t e = 0; e < spec->edge_count; e++)
+        partitions[e] = partition_count(build->convolver, spec->taps[spec->edges[e].taps]->count);
+    *blocks = host_ahead_blocks(partitions, spec->edge_count, spec->outputs_count, leaves);
+    free(partitions);
+    return 0;
+}
+
+/* A group's sums ahead, unless all its filters fit one partition. */
+static int build_ahead(struct build *build, struct group *group)
+{
+    const struct host_convolver *convolver = build->convolver;
+    bool needed = false;
+    for (uint32_t k = 0; k < group->layer_count; k++)
+        needed = needed || group->layers[k].partitions > 1;
+    if (convolver->info.ahead_blocks == 1 || !needed)
+        return 0;
+    group->ahead =
+        allocate_floats(build, (uint64_t)convolver->info.ahead_blocks * convolver->fft_plan.q * 2 *
+                                   convolver->functions->width);
+    return group->ahead != NULL ? 0 : ERROR_MEMORY;
 }
 
 /* ---- groups ------------------------------------------------------------------------------ */
@@ -168,7 +209,7 @@ static int build_group(struct build *build, const struct fft_plan *fft_plan,
             return ERROR_MEMORY;
         group->layers[k].line = group->feeds[k]->line;
     }
-    return 0;
+    return build_ahead(build, group);
 }
 
 /* Marks the feeds that only one group reads, if the group has no other layer. */
@@ -220,6 +261,10 @@ static int check_spec(const struct host_convolver_spec *spec, struct problem *pr
                            "the host convolver takes 1 to %d channels in and out and "
                            "periods of 1 to %d frames",
                            INPUTS_MAX, HOST_BLOCK_MAX);
+    if (spec->ahead_blocks > HOST_AHEAD_MAX || (spec->ahead_blocks & (spec->ahead_blocks - 1)) != 0)
+        return problem_set(problem, ERROR_ARGUMENT,
+                           "the host convolver sums a power of two of blocks at once, up to %d",
+                           HOST_AHEAD_MAX);
     for (uint32_t e = 0; e < spec->edge_count; e++)
         if (spec->edges[e].input >= spec->inputs || spec->edges[e].output >= spec->outputs_count ||
             spec->edges[e].taps >= spec->taps_count)
@@ -293,6 +338,11 @@ int host_convolver_create(const struct host_convolver_spec *spec, struct host_co
     convolver->slots = longest <= spec->block_frames + 1
                            ? 1
                            : (longest + spec->block_frames - 1) / spec->block_frames;
+    const uint32_t leaves = fft / 2 / HOST_LEAF;
+    error = choose_ahead(&build, leaves, &convolver->info.ahead_blocks);
+    if (error < 0)
+        goto done;
+    convolver->span = convolver->info.ahead_blocks > 1 ? leaves / convolver->info.ahead_blocks : 1;
     error = fft_plan_create(fft, 1, HOST_LEAF, &fft_plan, NULL);
     if (error == 0)
         error = build_all(&build, fft_plan);
@@ -302,6 +352,7 @@ int host_convolver_create(const struct host_convolver_spec *spec, struct host_co
         .block_frames = spec->block_frames,
         .fft = fft,
         .partitions = convolver->slots,
+        .ahead_blocks = convolver->info.ahead_blocks,
         .inputs = spec->inputs,
         .output_floats = convolver->info.output_floats,
         .memory_bytes = build.bytes,
@@ -334,6 +385,7 @@ void host_convolver_destroy(struct host_convolver *convolver)
         for (uint32_t k = 0; group->layers != NULL && k < group->layer_count; k++)
             free((void *)(uintptr_t)group->layers[k].spectra);
         free(group->layers);
+        free(group->ahead);
         free(group->feeds);
     }
     free(convolver->feeds);

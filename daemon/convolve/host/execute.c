@@ -57,6 +57,12 @@ static void arithmetic_end(unsigned before)
 
 /* ---- executing --------------------------------------------------------------------------- */
 
+static uint64_t line_floats(const struct host_convolver *convolver)
+{
+    return host_leaf_at(convolver->fft_plan.q / HOST_LEAF, convolver->span, convolver->slots,
+                        2 * HOST_LEAF * convolver->functions->width);
+}
+
 void host_convolver_reset(struct host_convolver *convolver)
 {
     const uint64_t width = convolver->functions->width;
@@ -64,9 +70,16 @@ void host_convolver_reset(struct host_convolver *convolver)
     for (uint32_t f = 0; f < convolver->feed_count; f++) {
         struct feed *feed = &convolver->feeds[f];
         memset(feed->previous, 0, block_bytes);
-        memset(feed->line, 0, convolver->slots * convolver->fft_plan.q * 2 * width * sizeof(float));
+        memset(feed->line, 0, line_floats(convolver) * sizeof(float));
     }
-    convolver->slot = convolver->filled = 0;
+    for (uint32_t g = 0; g < convolver->group_count; g++) {
+        float *ahead = convolver->groups[g].ahead;
+        if (ahead != NULL)
+            memset(ahead, 0,
+                   convolver->info.ahead_blocks * convolver->fft_plan.q * 2 * width *
+                       sizeof *ahead);
+    }
+    convolver->block = convolver->slot = convolver->filled = 0;
     convolver->nonfinite = 0;
 }
 
@@ -93,8 +106,13 @@ static void walk(const struct host_convolver *convolver, struct feed *feed,
         .line = feed != NULL ? feed->line : NULL,
         .slot = convolver->slot,
         .slots = convolver->slots,
+        .span = convolver->span,
         .layers = group != NULL ? group->layers : NULL,
         .layer_count = group != NULL ? group->layer_count : 0,
+        .ahead = group != NULL ? group->ahead : NULL,
+        .ahead_blocks = convolver->info.ahead_blocks,
+        .block = convolver->block,
+        .complete = convolver->filled == convolver->info.block_frames,
     };
     convolver->functions->walk(&walk);
 }
@@ -142,6 +160,7 @@ static void finish_block(struct host_convolver *convolver)
         feed->current = previous;
     }
     convolver->filled = 0;
+    convolver->block++;
     convolver->slot = convolver->slot + 1 < convolver->slots ? convolver->slot + 1 : 0;
 }
 

@@ -41,6 +41,9 @@ struct host_convolver_spec {
     uint32_t outputs_count;          /* 1…1024; an output without an edge is silent */
     uint32_t block_frames;           /* B, the usual frames of a call, 1…HOST_BLOCK_MAX */
     const char *isa;                 /* NULL: the widest of this CPU; else a host_isa_name */
+    /* R, blocks whose sums over partitions are computed at once: 0: chosen by counting bytes; else,
+     * to test and to compare, a power of two up to 32, less where the FFT is short. */
+    uint32_t ahead_blocks;
 };
 
 struct host_convolver_info {
@@ -49,6 +52,7 @@ struct host_convolver_info {
     uint32_t block_frames;
     uint32_t fft;                   /* N, frames of a window */
     uint32_t partitions;            /* of the longest filter */
+    uint32_t ahead_blocks;          /* R, blocks whose sums are computed at once; 1: each its own */
     uint32_t inputs, output_floats; /* floats of an input and of an output frame */
     uint64_t memory_bytes;          /* spectra, delay lines and scratch */
 };

@@ -7,10 +7,12 @@
  * aligned. A leaf is the last pass of the FFT: 8 points, in the order of plan/fft_plan.h.
  *
  *     z        [Q][2][W]                          points of a window, frame n and n + Q
- *     line     [Q / 8][slots][8][2][W]            delay line of spectra, leaf by leaf
- *     spectra  [Q / 8][partitions][8][2][W]       or [..][8][2] when the lanes share their filter
+ *     line     [chunks][slots][leaves][8][2][W]       delay line of spectra
+ *     spectra  [chunks][partitions][leaves][8][2][W]  or [..][8][2]: the lanes share their filter
+ *     ahead    [Q / 8][R][8][2][W]                    sums of the next R blocks: host/ahead.h
  *
- * so that the sum over partitions reads memory in one direction. No state; any thread.
+ * A chunk has Q / 8 / R leaves, and HOST_CHUNK_PAD floats behind them; one leaf without sums ahead.
+ * So what a block reads is contiguous, as far as possible. No state; any thread.
  */
 #ifndef CONVOLVD_CONVOLVE_HOST_LANES_H
 #define CONVOLVD_CONVOLVE_HOST_LANES_H
@@ -25,6 +27,9 @@ enum {
     HOST_LEAF = 8,        /* points */
     HOST_FFT_MIN = 64,    /* the shortest FFT whose last pass is a leaf of 8 */
     HOST_PARTITIONS = 64, /* in a group; sums go over groups, then over their sums */
+    HOST_AHEAD_MAX = 32,  /* blocks whose sums are computed at once */
+    HOST_AHEAD_TILE = 4,  /* of them, those that share what is loaded */
+    HOST_CHUNK_PAD = 16,  /* floats: so that chunks do not share the cache's sets */
     HOST_ALIGNMENT = 64,
 };
 
@@ -44,6 +49,26 @@ struct host_layer {
     bool shared;         /* one filter for all lanes */
 };
 
+/* Floats of one slot or partition of a chunk: `span` leaves of `leaf_floats` each. */
+static inline size_t host_chunk(uint32_t span, size_t leaf_floats)
+{
+    return span * leaf_floats + (span > 1 ? HOST_CHUNK_PAD : 0);
+}
+
+/* Where a leaf begins in slot or partition 0 of `count`; leaf Q / 8: floats in all. */
+static inline size_t host_leaf_at(uint32_t leaf, uint32_t span, uint32_t count, size_t leaf_floats)
+{
+    return (size_t)(leaf / span) * count * host_chunk(span, leaf_floats) +
+           leaf % span * leaf_floats;
+}
+
+/* Terms of a sum ahead that lie at equal distances: x[-n x_step] times h[n h_step]. */
+struct host_terms {
+    const float *x, *h;
+    size_t x_step, h_step;
+    uint32_t count;
+};
+
 /* One depth-first recursion of the FFT: forward into a delay line, the layers' sum back, or both
  * at once. */
 struct host_walk {
@@ -51,9 +76,15 @@ struct host_walk {
     float *z;
     float *line; /* forward: writes `slot` of it; NULL: no forward transform */
     uint32_t slot, slots;
+    uint32_t span;                   /* leaves of a chunk of lines and spectra */
     const struct host_layer *layers; /* inverse: z becomes their sum, from `slot` backwards */
     uint32_t layer_count;            /* 0: no inverse */
     const float *spectra; /* one partition, forward and inverse without a delay line; else NULL */
+    /* The inverse with sums computed ahead: host/ahead.h. */
+    float *ahead;          /* [Q / 8][R][8][2][W]; NULL: none */
+    uint32_t ahead_blocks; /* R, a power of two, at most Q / 8 */
+    uint32_t block;        /* number of the block, which wraps */
+    bool complete;         /* `line` holds the whole block: what is due is summed ahead */
 };
 
 /* A copy of input frames to lanes: one vector of inputs. */
@@ -149,6 +180,14 @@ const struct host_isa *host_isa_find(const char *name);
 
 /* The width of `isa` that takes the least time for `lanes` lanes in all. */
 const struct host_functions *host_isa_functions(const struct host_isa *isa, uint32_t lanes);
+
+/* What sums ahead must leave of the bytes at most, to be worth their shorter runs. */
+#define HOST_AHEAD_WORTH 0.85
+
+/* The R with the fewest bytes read and written, a power of two up to `leaves` (Q / 8), for `edges`
+ * of as many partitions, added to `sums` sums; 1: sums ahead would not save enough. */
+uint32_t host_ahead_blocks(const uint32_t *partitions, uint32_t edges, uint32_t sums,
+                           uint32_t leaves);
 
 /* ---- components -------------------------------------------------------------------------- */
 

@@ -22,7 +22,7 @@ struct feed {
     bool counts[HOST_LANES_MAX]; /* this lane counts the values of its input that are not finite */
     uint32_t nonfinite[HOST_LANES_MAX];
     float *previous, *current; /* [B][W]: blocks; swapped when a block is full */
-    float *line;               /* [Q / 8][slots][8][2][W] */
+    float *line;               /* delay line of spectra: host/lanes.h */
 };
 
 /* Components, one a lane. */
@@ -32,6 +32,7 @@ struct group {
     struct host_layer *layers;
     struct feed **feeds; /* [layer_count]: of each layer */
     uint32_t layer_count;
+    float *ahead; /* [Q / 8][R][8][2][W]: sums of the next R blocks (host/ahead.h); NULL: none */
 };
 
 struct host_convolver {
@@ -41,12 +42,14 @@ struct host_convolver {
     struct host_fft_plan fft_plan;
     float *twiddles;
     uint32_t slots;
+    uint32_t span; /* leaves of a chunk: host/lanes.h */
     struct feed *feeds;
     struct group *groups;
     uint32_t feed_count, group_count;
     /* the thread that executes */
     float *z;
-    uint32_t slot;   /* of the block that is being filled */
+    uint32_t block;  /* number of the block that is being filled, which wraps */
+    uint32_t slot;   /* of its spectra in the delay lines */
     uint32_t filled; /* frames of it */
     uint64_t nonfinite;
 };

@@ -1,8 +1,8 @@
 /*
  * The host convolver against the definition in double: every instruction set of this CPU, widths,
- * blocks that are powers of two and not, filters shorter and longer than a block, calls of any
- * length, banks, matrices, complex filters and envelopes; what is not finite, what is denormal, and
- * that one channel never touches another.
+ * blocks that are powers of two and not, filters shorter and longer than a block, sums computed
+ * ahead and not, calls of any length, banks, matrices, complex filters and envelopes; what is not
+ * finite, what is denormal, and that one channel never touches another.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "convolve/host/host.h"
+#include "convolve/host/object.h"
 #include "core/random.h"
 #include "signal/reference.h"
 
@@ -215,6 +216,112 @@ static void every_shape_convolves(void **state)
         }
 }
 
+/* ---- sums ahead -------------------------------------------------------------------------- */
+
+/* With each number of blocks summed at once, in whole blocks and in calls that end inside them;
+ * after a reset the same to the bit. Filters end in the first partitions and in later ones. */
+static void sums_ahead_convolve(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t channels, block, taps, ahead, expect;
+    } given[] = {
+        {1, 32, 33, 4, 1},      {1, 32, 34, 4, 4},      {3, 32, 60, 2, 2},   {8, 32, 64, 4, 4},
+        {9, 32, 97, 2, 2},      {2, 64, 300, 4, 4},     {17, 64, 512, 8, 8}, {4, 50, 1000, 4, 4},
+        {1, 100, 2500, 16, 16}, {1, 512, 9000, 32, 32}, {5, 16, 700, 32, 4}, {1, 16, 4000, 2, 2},
+        {3, 128, 1280, 8, 8},   {2, 128, 1281, 8, 8},   {1, 1, 40, 4, 4},
+    };
+    for (int i = 0; host_isa_name(i) != NULL; i++)
+        for (size_t g = 0; g < sizeof given / sizeof given[0]; g++) {
+            struct world world;
+            world_open(&world, given[g].channels, given[g].channels, given[g].block,
+                       2 * given[g].taps + 3 * given[g].block + 5, g + 1);
+            diagonal(&world, given[g].channels, given[g].taps);
+            world.spec.isa = host_isa_name(i);
+            world.spec.ahead_blocks = given[g].ahead;
+            char label[120];
+            snprintf(label, sizeof label, "%s, block %u, %u taps, %u ahead", world.spec.isa,
+                     given[g].block, given[g].taps, given[g].ahead);
+            struct host_convolver *convolver = create(&world);
+            assert_int_equal(host_convolver_info(convolver)->ahead_blocks, given[g].expect);
+            execute(&world, convolver, given[g].block);
+            expect_convolution(&world, label);
+            const size_t bytes = (size_t)world.frames * world.output_floats * sizeof(float);
+            float *first = malloc(bytes);
+            memcpy(first, world.out, bytes);
+            host_convolver_reset(convolver);
+            execute(&world, convolver, given[g].block);
+            assert_memory_equal(world.out, first, bytes);
+            host_convolver_reset(convolver);
+            execute(&world, convolver, 0);
+            expect_convolution(&world, label);
+            free(first);
+            host_convolver_destroy(convolver);
+            world_close(&world);
+        }
+}
+
+static void blocks_ahead_are_those_with_fewest_bytes(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t partitions, edges, sums, leaves, expect;
+    } given[] = {
+        {1, 1, 1, 32, 1},  {4, 1, 1, 32, 1},    {8, 1, 1, 32, 4},     {16, 1, 1, 32, 4},
+        {16, 9, 9, 2, 2},  {256, 4, 4, 32, 16}, {1024, 1, 1, 64, 32}, {1 << 20, 1, 1, 64, 32},
+        {4, 64, 1, 32, 2}, /* a matrix: 64 terms share one sum */
+    };
+    for (size_t g = 0; g < sizeof given / sizeof given[0]; g++) {
+        uint32_t partitions[64];
+        for (uint32_t e = 0; e < given[g].edges; e++)
+            partitions[e] = given[g].partitions;
+        assert_int_equal(
+            host_ahead_blocks(partitions, given[g].edges, given[g].sums, given[g].leaves),
+            given[g].expect);
+    }
+}
+
+/* Leaves of all groups whose sums ahead differ from `before`, which becomes what they are now. */
+static uint32_t changed_leaves(const struct host_convolver *convolver, float *before)
+{
+    const size_t floats =
+        (size_t)convolver->info.ahead_blocks * 2 * HOST_LEAF * convolver->functions->width;
+    uint32_t changed = 0;
+    for (uint32_t g = 0; g < convolver->group_count; g++)
+        for (uint32_t l = 0; l < convolver->fft_plan.q / HOST_LEAF; l++, before += floats) {
+            const float *now = convolver->groups[g].ahead + l * floats;
+            changed += memcmp(before, now, floats * sizeof *now) != 0;
+            memcpy(before, now, floats * sizeof *now);
+        }
+    return changed;
+}
+
+/* Every complete block computes as many sums ahead, also for one channel; other calls none. */
+static void the_work_ahead_is_spread_evenly(void **state)
+{
+    (void)state;
+    static const uint32_t channels[] = {1, 40};
+    for (size_t c = 0; c < sizeof channels / sizeof channels[0]; c++) {
+        struct world world;
+        world_open(&world, channels[c], channels[c], 256, 256, 3);
+        diagonal(&world, channels[c], 4096);
+        struct host_convolver *convolver = create(&world);
+        assert_int_equal(host_convolver_info(convolver)->ahead_blocks, 4);
+        const uint32_t leaves = 256 / HOST_LEAF * convolver->group_count;
+        float *before = calloc((size_t)leaves * 4 * 2 * HOST_LEAF * HOST_LANES_MAX, sizeof *before);
+        assert_non_null(before);
+        for (int block = 0; block < 12; block++) {
+            host_convolver_execute(convolver, world.in, world.out, 100);
+            assert_int_equal(changed_leaves(convolver, before), 0);
+            host_convolver_execute(convolver, world.in, world.out, 156);
+            assert_int_equal(changed_leaves(convolver, before), leaves / 4);
+        }
+        free(before);
+        host_convolver_destroy(convolver);
+        world_close(&world);
+    }
+}
+
 /* 256 partitions of white noise: the error stays that of a few. */
 static void many_partitions_sum_in_two_levels(void **state)
 {
@@ -259,16 +366,22 @@ static void open_edges(struct world *world, uint32_t block)
 static void banks_matrices_and_forms(void **state)
 {
     (void)state;
-    for (int i = 0; host_isa_name(i) != NULL; i++) {
-        struct world world;
-        open_edges(&world, 64);
-        world.spec.isa = host_isa_name(i);
-        struct host_convolver *convolver = create(&world);
-        execute(&world, convolver, 64);
-        expect_convolution(&world, "edges");
-        host_convolver_destroy(convolver);
-        world_close(&world);
-    }
+    static const uint32_t ahead[] = {0, 1, 2, 4};
+    for (int i = 0; host_isa_name(i) != NULL; i++)
+        for (size_t a = 0; a < sizeof ahead / sizeof ahead[0]; a++) {
+            struct world world;
+            open_edges(&world, 32);
+            world.spec.isa = host_isa_name(i);
+            world.spec.ahead_blocks = ahead[a];
+            struct host_convolver *convolver = create(&world);
+            execute(&world, convolver, 32);
+            expect_convolution(&world, "edges");
+            host_convolver_reset(convolver);
+            execute(&world, convolver, 0);
+            expect_convolution(&world, "edges, calls of any length");
+            host_convolver_destroy(convolver);
+            world_close(&world);
+        }
 }
 
 /* Lanes with one filter and one gain read its spectrum once; the result is the same to the bit as
@@ -409,15 +522,19 @@ static void wrong_specifications_are_refused(void **state)
         uint32_t inputs, outputs, block;
         uint16_t edge_input;
         const char *isa;
+        uint32_t ahead;
         int expect;
     } given[] = {
-        {2, 2, 64, 1, NULL, 0},
-        {0, 2, 64, 0, NULL, ERROR_ARGUMENT},
-        {1025, 2, 64, 0, NULL, ERROR_ARGUMENT},
-        {2, 2, 0, 0, NULL, ERROR_ARGUMENT},
-        {2, 2, HOST_BLOCK_MAX + 1, 0, NULL, ERROR_ARGUMENT},
-        {2, 2, 64, 2, NULL, ERROR_ARGUMENT},
-        {2, 2, 64, 1, "abacus", ERROR_UNSUPPORTED},
+        {2, 2, 64, 1, NULL, 0, 0},
+        {2, 2, 64, 1, NULL, 32, 0},
+        {2, 2, 64, 1, NULL, 3, ERROR_ARGUMENT},
+        {2, 2, 64, 1, NULL, 64, ERROR_ARGUMENT},
+        {0, 2, 64, 0, NULL, 0, ERROR_ARGUMENT},
+        {1025, 2, 64, 0, NULL, 0, ERROR_ARGUMENT},
+        {2, 2, 0, 0, NULL, 0, ERROR_ARGUMENT},
+        {2, 2, HOST_BLOCK_MAX + 1, 0, NULL, 0, ERROR_ARGUMENT},
+        {2, 2, 64, 2, NULL, 0, ERROR_ARGUMENT},
+        {2, 2, 64, 1, "abacus", 0, ERROR_UNSUPPORTED},
     };
     for (size_t g = 0; g < sizeof given / sizeof given[0]; g++) {
         struct world world;
@@ -428,6 +545,7 @@ static void wrong_specifications_are_refused(void **state)
         world.spec.outputs_count = given[g].outputs;
         world.spec.block_frames = given[g].block;
         world.spec.isa = given[g].isa;
+        world.spec.ahead_blocks = given[g].ahead;
         struct host_convolver *convolver = NULL;
         struct problem problem = {0};
         assert_int_equal(host_convolver_create(&world.spec, &convolver, &problem), given[g].expect);
@@ -444,6 +562,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_shape_convolves),
+        cmocka_unit_test(sums_ahead_convolve),
+        cmocka_unit_test(blocks_ahead_are_those_with_fewest_bytes),
+        cmocka_unit_test(the_work_ahead_is_spread_evenly),
         cmocka_unit_test(many_partitions_sum_in_two_levels),
         cmocka_unit_test(banks_matrices_and_forms),
         cmocka_unit_test(a_shared_filter_is_stored_once),
