@@ -62,6 +62,7 @@ struct client {
     bool running;
     uint32_t line_at;
     jack_nframes_t next_frame_time;
+    bool running_before; /* next_frame_time is set */
 };
 
 struct connection {
@@ -156,10 +157,13 @@ static int process(jack_nframes_t frames, void *context)
         atomic_store(&client->xruns, 0); /* those of making connections are nobody's */
         atomic_store(&client->first_frame, now);
         atomic_store(&client->start_ns, monotonic_ns());
-    } else if (now != client->next_frame_time) {
+    } else if ((int32_t)(now - client->next_frame_time) > 0) {
         atomic_fetch_add(&client->missed_frames, (jack_nframes_t)(now - client->next_frame_time));
-    }
-    client->next_frame_time = now + frames;
+        client->next_frame_time = now;
+    } /* else its frame clock may have stepped back, and will step forward again: none is missing */
+    client->next_frame_time =
+        client->running_before ? client->next_frame_time + frames : now + frames;
+    client->running_before = true;
     play(client, frames, at, false);
     if (client->capture && at < client->frames)
         capture(client, frames, at);
