@@ -10,8 +10,8 @@
  *
  * A convolver serves one thread at a time. It adds no delay: output frame n of a call depends on
  * input up to frame n of the same call. Filters longer than a block are cut into partitions of one
- * block, whose spectra are multiplied with a delay line of input spectra, for several blocks at once
- * where that reads less memory (host/ahead.h).
+ * block, whose spectra are multiplied with a delay line of input spectra, for several blocks at
+ * once where that reads less memory (host/ahead.h).
  *
  * Create, measure and destroy on a worker thread: they allocate. Execute, reset and the accessors
  * may run in an audio callback: they do not allocate, lock, log, call the system or branch on
