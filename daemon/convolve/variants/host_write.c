@@ -1,3 +1,4 @@
+/* What the variant "host" leaves of a block: see host_write.h. */
 #include "convolve/variants/host_write.h"
 
 #include <string.h>
