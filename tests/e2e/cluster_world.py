@@ -12,6 +12,7 @@ import unittest
 import numpy as np
 
 import convolvd as c
+import machine
 import nats_servers
 
 RATE, CHANNELS, TAPS, HOP = 20000, 2, 301, 256
@@ -85,7 +86,7 @@ class Record:
         self.samples = data[len(data) - size:] if size else b""
 
 
-def wait_value(get, what, seconds=30):
+def wait_value(get, what, seconds=c.PATIENCE_S):
     """What `get` returns once it is something."""
     until = time.monotonic() + seconds
     while True:
@@ -101,6 +102,8 @@ class Cluster(unittest.TestCase):
     partition_name = "rig"
 
     def setUp(self):
+        self.watch = machine.Watch()
+        self.addCleanup(self.watch.end)
         self.folder = c.temporary()
         self.addCleanup(self.folder.cleanup)
         self.taps = c.random_taps(7, TAPS)
@@ -122,6 +125,8 @@ class Cluster(unittest.TestCase):
         return servers
 
     def start(self, name, text, sample_format="f32le", port=0, before=None):
+        if c.SANITIZED and "\nlease = " not in text:  # a server that a slow owner has not reached in time is right to give up on it
+            text = text.replace("[cluster]\n", "[cluster]\nlease = 3 s\n")
         folder = f"{self.folder.name}/{name}"
         os.makedirs(folder, exist_ok=True)
         self.daemons[name] = c.Daemon(folder, text.format(urls=self.servers.urls, rate=RATE, channels=CHANNELS, hop=HOP,
@@ -276,6 +281,12 @@ class Cluster(unittest.TestCase):
     def standstill(self, log):
         return max(self.standstills(log), default=0)
 
+    def hold_bar(self, still, bar):
+        """A standstill is at most `bar` seconds, without what the machine took from every program meanwhile. A sanitized build is
+        so much slower that the bar is four times as long, as its patience is."""
+        took = self.watch.most(still)
+        self.assertLess(still - took, 4 * bar if c.SANITIZED else bar, f"without {took:.2f} s that the machine took")
+
     def still_since(self, log, event_ns, what, bar, forgot=False):
         """The longest time between two records of which the later one came after the event: prints and bounds it.
         `forgot`: the log lacks what it had until the event."""
@@ -284,7 +295,7 @@ class Cluster(unittest.TestCase):
             times = [event_ns] + [at for at in times if at > event_ns]
         still = max((after - before for before, after in zip(times, times[1:]) if after > event_ns), default=0) / 1e9
         c.note(f"{os.path.basename(sys.argv[0]).removesuffix('.py')}: {what}: standstill {still:.2f} s")
-        self.assertLess(still, bar)
+        self.hold_bar(still, bar)
         return still
 
     def begin(self, workers=("a", "b"), text=WORKER, gateway=GATEWAY):

@@ -58,7 +58,7 @@ class Client:
 
     def __init__(self, port, host="127.0.0.1"):
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        c.make_receive_buffer(self.socket)
         self.socket.bind((host, 0))
         self.to = (host, port)
 

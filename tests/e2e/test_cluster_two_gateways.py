@@ -25,7 +25,7 @@ class Successors(cluster_gateways.Gateways):
         self.kill_gateways(KILLS)
         raw = self.hold_raw()
         self.assertEqual(self.takes(raw), KILLS + 1)
-        self.assertLess(self.note(f"killed, {KILLS} times", raw), 2.0)
+        self.hold_bar(self.note(f"killed, {KILLS} times", raw), 2.0)
 
     def test_stands_still(self):
         """Taken for dead after a lease; what it appends when it goes on is refused, and it waits: then the other one may go."""
@@ -43,7 +43,7 @@ class Successors(cluster_gateways.Gateways):
         self.wait_frames(0, more=RATE)
         raw = self.hold_raw()
         self.assertEqual(self.takes(raw), 3)
-        self.assertLess(self.note("stopped for 4 s, then the other one killed", raw), 4.0)
+        self.hold_bar(self.note("stopped for 4 s, then the other one killed", raw), 4.0)
 
     def test_stopped_in_order(self):
         """It leaves the epoch open for the other one."""
@@ -53,7 +53,7 @@ class Successors(cluster_gateways.Gateways):
         self.wait_frames(0, more=RATE)
         raw = self.hold_raw()
         self.assertEqual([record.kind for record in raw if record.kind not in ("data", "beat")], ["take", "release", "take"])
-        self.assertLess(self.note("stopped in order", raw), 1.5)
+        self.hold_bar(self.note("stopped in order", raw), 1.5)
 
     def test_started_anew(self):
         """Without another one: it leaves RAW for a lease to those who may have kept more, then goes on in the same epoch; what

@@ -299,7 +299,7 @@ class Python(unittest.TestCase):
         for segment in (False, True):
             port = c.free_port()
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as raw:
-                raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+                c.make_receive_buffer(raw)
                 raw.bind(("127.0.0.1", port))
                 raw.settimeout(c.PATIENCE_S)
                 with convolv.Stream(f"udp://127.0.0.1:{port}", rate_hz=1e6, framing="udp-seq", segment=segment,
