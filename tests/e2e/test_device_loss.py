@@ -93,8 +93,11 @@ class DeviceLoss(unittest.TestCase):
     def calls_of(self, frames):
         codes = c.noise_codes(6, frames, 16)
         c.write_wav16(f"{self.folder}/x.wav", RATE, codes)
-        code, daemon = self.play("none", 0)
-        self.assertEqual(code, 0, daemon.output())
+        for _ in range(3):  # on a very busy machine a device that nothing happens to can seem to hang
+            code, daemon = self.play("none", 0)
+            self.assertEqual(code, 0, daemon.output())
+            if not daemon.said(" is lost: "):
+                break
         with open(f"{self.folder}/count", encoding="ascii") as file:
             return int(file.read())
 
