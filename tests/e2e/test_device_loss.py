@@ -93,13 +93,18 @@ class DeviceLoss(unittest.TestCase):
     def calls_of(self, frames):
         codes = c.noise_codes(6, frames, 16)
         c.write_wav16(f"{self.folder}/x.wav", RATE, codes)
-        for _ in range(3):  # on a very busy machine a device that nothing happens to can seem to hang
+        count = f"{self.folder}/count"
+        for _ in range(8):
             code, daemon = self.play("none", 0)
             self.assertEqual(code, 0, daemon.output())
-            if not daemon.said(" is lost: "):
+            # On a busy machine the stream can end before kernels for what stands by are compiled: a daemon that leaves its
+            # thread behind counts nothing. The next one finds more of them compiled.
+            if os.path.exists(count):
                 break
-        with open(f"{self.folder}/count", encoding="ascii") as file:
-            return int(file.read())
+        with open(count, encoding="ascii") as file:
+            calls = int(file.read())
+        os.unlink(count)
+        return calls
 
     def sweep(self, mode):
         prepared = self.calls_of(1) # a start that hangs is another matter: it ends after a minute
