@@ -49,6 +49,7 @@ LATENCY_S = 1.0  # a trial for latencies: its slowest hundredth is 10 ms
 SENDER_SLACK = 1.02  # a sender that took this much longer than asked could not keep the rate
 STEP = 2 ** (1 / 8)  # of a ladder
 REAL_TIME = ["chrt", "--fifo", "20"]
+UNIT = ["chrt", "--reset-on-fork", "--rr", "10"]  # what the daemon takes where its unit lets it: its loop alone in real time
 RESIDUE = 4 * 8192  # frames that a flowgraph keeps inside when its input ends
 RATE_MAX = 256e6
 PAUSES = f"{BUILD}/bench/bench_pauses"
@@ -152,8 +153,9 @@ class Daemon(Program):
         self.status = os.path.join(self.folder, "status.json")
         self.log = open(os.path.join(self.folder, "convolvd.log"), "w+", encoding="utf-8")
         environment = dict(os.environ, RUNTIME_DIRECTORY=self.folder, STATE_DIRECTORY=self.folder)
+        prefix = self.prefix or (UNIT if self.arguments.unit else [])
         self.process = subprocess.Popen(
-            self.prefix + [f"{BUILD}/convolvd", path, "--status-json", self.status],
+            prefix + [f"{BUILD}/convolvd", path, "--status-json", self.status],
             stdout=subprocess.DEVNULL, stderr=self.log, env=environment)
         text = ""
         for _ in range(2400):
@@ -439,7 +441,7 @@ def measure(bench, programs, wire, rounds, start, table):
                 tails.append(told["p999_us"] / 1e3)
                 told["stages"] = program.stages
                 accounts.append(told)
-    all_real_time = "; all with real-time priority" if ours.arguments.real_time else ""
+    all_real_time = "; all with real-time priority" if ours.arguments.real_time else "; its loop in real time" if ours.arguments.unit else ""
     for peer in peers:
         table.add(f"daemon against {peer.name}", shape, RATE_BARS.get(peer.name, ""), "Msamples/s", rates[ours],
                   rates[peer], errors[ours], ours.note + all_real_time)
@@ -474,6 +476,7 @@ def main():
     parser.add_argument("--real-time", action="store_true",
                         help="every program, the sender and the receiver with real-time priority: on a machine with "
                              "other work, too")
+    parser.add_argument("--unit", action="store_true", help="the daemon's loop alone in real time, as its systemd unit runs it")
     parser.add_argument("--formats", default=",".join(FORMATS))
     parser.add_argument("--programs", default="", help="only these peers, such as echo,FFTW program")
     parser.add_argument("--rounds", type=int)

@@ -13,6 +13,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/loop_work.h"
 #include "core/replace_file.h"
 
 enum { WAITING_MAX = 64, LYING_MAX = 64, PATH_BYTES = 4096 };
@@ -30,7 +31,7 @@ struct event_file {
 
 struct alarm_files {
     uv_loop_t *loop;
-    uv_work_t work;
+    struct loop_work work;
     struct event_file *first, *last; /* waiting; the first is the worker's while `busy` */
     uint32_t waiting;
     bool busy, closing;
@@ -82,9 +83,9 @@ static int write_file(const struct event_file *file, struct problem *problem)
     return replace_file_text(path, file->text, problem);
 }
 
-static void work(uv_work_t *request)
+static void work(void *context)
 {
-    struct alarm_files *files = request->data;
+    struct alarm_files *files = context;
     struct problem problem;
     if (write_file(files->first, &problem) != 0)
         log_limited(&files->failed, 10 * NS_PER_SECOND, LOG_LEVEL_ERROR, "alarm %s: %s",
@@ -106,10 +107,9 @@ static void drop_first(struct alarm_files *files)
 
 static void start(struct alarm_files *files);
 
-static void on_written(uv_work_t *request, int status)
+static void on_written(void *context)
 {
-    struct alarm_files *files = request->data;
-    (void)status; /* nobody cancels it */
+    struct alarm_files *files = context;
     files->busy = false;
     drop_first(files);
     if (files->closing) {
@@ -124,7 +124,7 @@ static void on_written(uv_work_t *request, int status)
 static void start(struct alarm_files *files)
 {
     files->busy = true;
-    uv_queue_work(files->loop, &files->work, work, on_written);
+    loop_work_start(&files->work, files->loop, work, on_written, files);
 }
 
 void alarm_files_put(struct alarm_files *files, const char *state_directory, const char *name,
@@ -159,7 +159,6 @@ int alarm_files_open(uv_loop_t *loop, struct alarm_files **out)
     if (files == NULL)
         return ERROR_MEMORY;
     files->loop = loop;
-    files->work.data = files;
     *out = files;
     return 0;
 }

@@ -11,6 +11,7 @@
 
 #include "control/event_follow.h"
 #include "core/log.h"
+#include "core/loop_work.h"
 
 enum {
     LINE_MAX_BYTES = 16384, /* of a request */
@@ -26,7 +27,7 @@ struct session {
     struct sessions *sessions; /* NULL: the entry is free */
     uv_pipe_t pipe;
     uv_timer_t pause;
-    uv_work_t lookup;
+    struct loop_work lookup;
     uv_write_t write;
     uid_t uid;
     char name[NAME_BYTES]; /* of the user; empty: unknown */
@@ -440,9 +441,9 @@ static void next_request(struct session *session)
 /* ---- connections ------------------------------------------------------------------------- */
 
 /* On a worker: the user's name may come from the network. */
-static void look_up(uv_work_t *work)
+static void look_up(void *context)
 {
-    struct session *session = work->data;
+    struct session *session = context;
     char memory[4096];
     struct passwd entry, *found = NULL;
     if (getpwuid_r(session->uid, &entry, memory, sizeof memory, &found) == 0 && found != NULL &&
@@ -450,10 +451,9 @@ static void look_up(uv_work_t *work)
         snprintf(session->name, sizeof session->name, "%s", entry.pw_name);
 }
 
-static void on_looked_up(uv_work_t *work, int status)
+static void on_looked_up(void *context)
 {
-    struct session *session = work->data;
-    (void)status; /* nobody cancels it */
+    struct session *session = context;
     next_request(session);
     release_session(session);
 }
@@ -488,14 +488,10 @@ static bool identify_peer(struct session *session)
         getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
         return false;
     session->uid = peer.uid;
-    session->lookup.data = session;
     session->open_handles++;
     session->sessions->open_handles++;
-    if (uv_queue_work(session->pipe.loop, &session->lookup, look_up, on_looked_up) == 0)
-        return true;
-    session->open_handles--;
-    session->sessions->open_handles--;
-    return false;
+    loop_work_start(&session->lookup, session->pipe.loop, look_up, on_looked_up, session);
+    return true;
 }
 
 void sessions_accept(struct sessions *sessions)

@@ -7,6 +7,7 @@
 
 #include "control/status.h"
 #include "core/clock.h"
+#include "core/loop_work.h"
 
 /* How long one turn of the loop reads streams; the last one is finished. */
 static const int64_t turn_ns = NS_PER_MS;
@@ -20,7 +21,7 @@ struct request {
 
     /* loop while reading, then the worker */
     bool on_worker;
-    uv_work_t work;
+    struct loop_work work;
     json_t *object;
     json_t *id; /* of the answer; NULL: none */
     FILE *out;  /* of the table */
@@ -102,9 +103,9 @@ static char *with_newline(char *text, size_t *bytes)
     return longer;
 }
 
-static void make_text(uv_work_t *work)
+static void make_text(void *context)
 {
-    struct request *request = work->data;
+    struct request *request = context;
     if (request->form == STATUS_TABLE)
         return;
     if (request->form == STATUS_ANSWER_TABLE) {
@@ -122,11 +123,10 @@ static void make_text(uv_work_t *work)
     request->object = NULL;
 }
 
-static void on_text(uv_work_t *work, int status)
+static void on_text(void *context)
 {
-    struct request *request = work->data;
+    struct request *request = context;
     struct status_queue *queue = request->queue;
-    (void)status; /* nobody cancels it */
     if (request->made != NULL) {
         request->made(request->context, request->text, request->bytes);
         request->text = NULL;
@@ -160,8 +160,7 @@ static void finish(struct status_queue *queue, struct request *request)
         request->out = NULL;
     }
     request->on_worker = true;
-    request->work.data = request;
-    uv_queue_work(queue->process->environment->loop, &request->work, make_text, on_text);
+    loop_work_start(&request->work, queue->process->environment->loop, make_text, on_text, request);
 }
 
 /* Reads one stream; false: nothing waits. */

@@ -1,7 +1,8 @@
 /*
  * Doorbell: wakes a thread that sleeps until there is work, or an event loop that polls a
  * descriptor. It is an eventfd(2); rings coalesce, so a thread that was woken drains its queue and
- * never counts rings. (To wake the loop from another thread without a descriptor, use uv_async_t.)
+ * never counts rings. (To wake a loop of uv's from
+ * another thread, use loop_bell.h.)
  *
  * Any thread rings; one thread waits.
  */

@@ -2,7 +2,7 @@
  * Replay: see replay.h. The loop thread owns every field except those under "shared"; the producer
  * thread touches only chunks that it took from the free ring. Neither side waits for the other with
  * a lock: the producer sleeps on a semaphore that counts free chunks, and wakes the loop with
- * uv_async.
+ * a bell (core/loop_bell.h).
  */
 #include "io/replay.h"
 
@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/loop_bell.h"
 #include "core/spsc.h"
 
 enum {
@@ -51,7 +52,7 @@ struct source {
     uint64_t next_frame;   /* number of the next one to put */
     uint64_t given;        /* chunks to the producer */
     int64_t start_ns, start_realtime_ns;
-    uv_async_t doorbell;
+    struct loop_bell doorbell;
     uv_poll_t timer;
     uv_idle_t more; /* unpaced: run again in the next loop iteration */
     int timer_fd;
@@ -101,10 +102,10 @@ static void *produce(void *argument)
         assert(pushed); /* the ring holds every chunk there is */
         (void)pushed;
         atomic_fetch_add(&s->filled, 1);
-        uv_async_send(&s->doorbell);
+        loop_bell_ring(&s->doorbell);
     }
     atomic_store(&s->finished, true);
-    uv_async_send(&s->doorbell);
+    loop_bell_ring(&s->doorbell);
     return NULL;
 }
 
@@ -305,12 +306,11 @@ int replay_open(const struct replay_spec *spec, const struct io_environment *env
     return 0;
 }
 
-static void ring_doorbell(uv_async_t *doorbell);
+static void on_rung(void *context);
 
 static void open_handles(struct source *s)
 {
-    uv_async_init(s->loop, &s->doorbell, ring_doorbell);
-    s->doorbell.data = s;
+    loop_bell_open(&s->doorbell, s->loop, on_rung, s);
     uv_idle_init(s->loop, &s->more);
     s->more.data = s;
     s->open_handles = 2;
@@ -419,18 +419,18 @@ static void finish_closing(struct source *s)
 {
     if (!s->no_thread)
         pthread_join(s->producer, NULL);
-    uv_close((uv_handle_t *)&s->doorbell, handle_closed);
+    loop_bell_close(&s->doorbell, handle_closed);
     uv_close((uv_handle_t *)&s->more, handle_closed);
     if (s->spec.paced)
         uv_close((uv_handle_t *)&s->timer, handle_closed);
 }
 
-static void ring_doorbell(uv_async_t *doorbell)
+static void on_rung(void *context)
 {
-    struct source *s = doorbell->data;
+    struct source *s = context;
     if (s->closed == NULL)
         pump(s);
-    else if (atomic_load(&s->finished) && !uv_is_closing((uv_handle_t *)doorbell))
+    else if (atomic_load(&s->finished) && !uv_is_closing(&s->doorbell.handle))
         finish_closing(s);
 }
 

@@ -19,13 +19,13 @@ static void *run(void *argument)
     struct sink_thread *t = argument;
     t->options.run(t->options.context);
     atomic_store(&t->done, true);
-    uv_async_send(&t->doorbell);
+    loop_bell_ring(&t->doorbell);
     return NULL;
 }
 
 void sink_thread_ring(struct sink_thread *t)
 {
-    uv_async_send(&t->doorbell);
+    loop_bell_ring(&t->doorbell);
 }
 
 bool sink_thread_empty(const struct sink_thread *t)
@@ -67,16 +67,16 @@ static void handle_closed(uv_handle_t *handle)
 /* The thread has left its function. */
 static void finish(struct sink_thread *t)
 {
-    if (uv_is_closing((uv_handle_t *)&t->doorbell))
+    if (uv_is_closing(&t->doorbell.handle))
         return;
     pthread_join(t->thread, NULL);
-    uv_close((uv_handle_t *)&t->doorbell, handle_closed);
+    loop_bell_close(&t->doorbell, handle_closed);
     uv_close((uv_handle_t *)&t->deadline, handle_closed);
 }
 
-static void on_doorbell(uv_async_t *doorbell)
+static void on_rung(void *context)
 {
-    struct sink_thread *t = doorbell->data;
+    struct sink_thread *t = context;
     if (t->closed == NULL)
         t->options.rung(t->options.context);
     else if (!t->abandoned && atomic_load(&t->done))
@@ -95,7 +95,7 @@ static void on_deadline(uv_timer_t *timer)
         return;
     }
     t->options.hung(t->options.context);
-    uv_unref((uv_handle_t *)&t->doorbell);
+    uv_unref(&t->doorbell.handle);
     uv_unref((uv_handle_t *)timer);
     t->abandoned = true;
     pthread_detach(t->thread);
@@ -107,8 +107,7 @@ void sink_thread_handles(struct sink_thread *t)
     if (t->handles_open)
         return;
     t->handles_open = true;
-    uv_async_init(t->options.loop, &t->doorbell, on_doorbell);
-    t->doorbell.data = t;
+    loop_bell_open(&t->doorbell, t->options.loop, on_rung, t);
     uv_timer_init(t->options.loop, &t->deadline);
     t->deadline.data = t;
     t->open_handles = 2;

@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "core/loop_bell.h"
 #include "core/message_ring.h"
 
 enum sink_thread_stop {
@@ -45,7 +46,7 @@ struct sink_thread {
 
     /* loop thread */
     bool handles_open, late, abandoned;
-    uv_async_t doorbell;
+    struct loop_bell doorbell;
     uv_timer_t deadline;
     int open_handles;
     void (*closed)(void *context); /* NULL: it is not closing */

@@ -8,6 +8,7 @@
 
 #include "convolve/check/prepare.h"
 #include "core/log.h"
+#include "core/loop_bell.h"
 #include "pipeline/device_options.h"
 #include "pipeline/nodes.h"
 #include "pipeline/stream_filters.h"
@@ -22,8 +23,8 @@ struct devices {
     uint64_t unusable;  /* WORKER: bit i: device i did not open, "auto" passes it over */
     uint32_t connected; /* LOOP: with a scheduler */
     struct nodes nodes;
-    uv_async_t losses; /* LOOP: a loop beside the main one has found a device lost; its data is
-                          NULL until devices_connect */
+    struct loop_bell losses; /* LOOP: a loop beside the main one has found a device lost; not
+                                open until devices_connect */
     void (*lost)(void *context, struct placement *placement);
     void *lost_context;
 };
@@ -451,9 +452,9 @@ void devices_displace(struct placement *placement, double load)
 
 /* ---- loop -------------------------------------------------------------------------------- */
 
-static void on_losses(uv_async_t *async)
+static void on_losses(void *context)
 {
-    struct devices *devices = async->data;
+    struct devices *devices = context;
     for (uint32_t i = 0; i < devices->connected; i++) {
         struct placement *placement = &devices->placements[i];
         if (atomic_exchange(&placement->loss_untold, false))
@@ -470,7 +471,7 @@ static void on_lost(void *context)
         return;
     }
     atomic_store(&placement->loss_untold, true);
-    uv_async_send(&devices->losses);
+    loop_bell_ring(&devices->losses);
 }
 
 static void on_progress(void *context)
@@ -507,10 +508,8 @@ void devices_replace(struct placement *placement, struct engine *engine)
 int devices_connect(struct devices *devices, struct problem *problem)
 {
     int error = 0;
-    if (devices->losses.data == NULL) {
-        uv_async_init(loops_at(devices->loops, 0), &devices->losses, on_losses);
-        devices->losses.data = devices;
-    }
+    if (devices->losses.rung == NULL)
+        loop_bell_open(&devices->losses, loops_at(devices->loops, 0), on_losses, devices);
     for (; devices->connected < devices->count && error == 0; devices->connected++) {
         struct placement *placement = &devices->placements[devices->connected];
         uv_loop_t *loop = loops_at(devices->loops, placement->loop);
@@ -551,8 +550,8 @@ void devices_close(struct devices *devices)
 {
     if (devices == NULL)
         return;
-    if (devices->losses.data != NULL)
-        uv_close((uv_handle_t *)&devices->losses, NULL);
+    if (devices->losses.rung != NULL)
+        loop_bell_close(&devices->losses, NULL);
     for (uint32_t i = 0; i < PLACEMENTS_MAX; i++) {
         scheduler_close(devices->placements[i].scheduler);
         scheduler_bell_close(devices->placements[i].doorbell);

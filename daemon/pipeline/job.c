@@ -116,9 +116,9 @@ static void take(struct job_watch *watch)
     watch->done(watch->context, job);
 }
 
-static void on_async(uv_async_t *async)
+static void on_rung(void *context)
 {
-    struct job_watch *watch = async->data;
+    struct job_watch *watch = context;
     if (watch->job != NULL && job_through(watch->job))
         take(watch);
 }
@@ -157,14 +157,14 @@ static void on_timer(uv_timer_t *timer)
 static void on_through(void *context)
 {
     struct job_watch *watch = context;
-    uv_async_send(&watch->async);
+    loop_bell_ring(&watch->bell);
 }
 
 void job_watch_open(struct job_watch *watch, uv_loop_t *loop)
 {
-    uv_async_init(loop, &watch->async, on_async);
+    loop_bell_open(&watch->bell, loop, on_rung, watch);
     uv_timer_init(loop, &watch->timer);
-    watch->async.data = watch->timer.data = watch;
+    watch->timer.data = watch;
 }
 
 int job_watch_start(struct job_watch *watch, struct job *job, int64_t timeout_ns)
@@ -184,7 +184,7 @@ struct job *job_watch_close(struct job_watch *watch)
 {
     struct job *job = watch->job;
     watch->job = NULL;
-    uv_close((uv_handle_t *)&watch->async, NULL);
+    loop_bell_close(&watch->bell, NULL);
     uv_close((uv_handle_t *)&watch->timer, NULL);
     return job != NULL && !job_leave(job) ? job : NULL;
 }

@@ -22,6 +22,8 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "core/loop_bell.h"
+
 struct engine;
 
 enum job_kind {
@@ -80,7 +82,7 @@ struct job_watch {
     void (*late)(void *context, const char *stream, const char *step, struct engine *engine);
     void *context;
 
-    uv_async_t async;
+    struct loop_bell bell;
     uv_timer_t timer;
     struct job *job; /* NULL: none is under way */
     uint32_t steps, ticks;

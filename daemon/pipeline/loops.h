@@ -13,7 +13,7 @@
  * next turn waits behind it.
  *
  * So code that a stream runs may touch what belongs to its own loop, and what is safe from any
- * thread; it tells the main loop of everything else (uv_async_send).
+ * thread; it tells the main loop of everything else (core/loop_bell.h).
  *
  * Each declaration names its thread: MAIN, in a turn of the main loop or before loops_run; or ANY.
  */

@@ -2,6 +2,7 @@
 #include "pipeline/self_check.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -169,6 +170,11 @@ static bool is_worker_turn(struct self_check *c)
 static void *worker(void *argument)
 {
     struct self_checks *checks = argument;
+    const struct sched_param usual = {0};
+    pthread_setname_np(pthread_self(), "self-check");
+    /* It inherits real time where the whole daemon has it, and a nice value changes nothing there.
+     */
+    (void)pthread_setschedparam(pthread_self(), SCHED_OTHER, &usual);
     setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
     while (!atomic_load_explicit(&checks->stopping, memory_order_acquire)) {
         pthread_mutex_lock(&checks->mutex);

@@ -9,6 +9,7 @@
 #include "core/clock.h"
 #include "core/event.h"
 #include "core/log.h"
+#include "core/loop_bell.h"
 #include "pipeline/closing.h"
 #include "pipeline/job.h"
 #include "pipeline/leftover.h"
@@ -39,7 +40,7 @@ struct takeover {
     const struct config *config;
     struct devices *devices;
     struct pipelines *pipelines;
-    uv_async_t async; /* a preparation is through */
+    struct loop_bell bell; /* a preparation is through */
     uv_timer_t timer;
     struct preparation *jobs[JOBS]; /* one of each kind at a time; NULL: none */
     bool started, closing;
@@ -268,7 +269,7 @@ void takeover_progress(struct takeover *takeover, uint32_t loop)
     if (takeover->returning && loop == 0)
         move_all(takeover);
     else if (takeover->returning)
-        uv_async_send(&takeover->async);
+        loop_bell_ring(&takeover->bell);
 }
 
 /* ---- a loss ------------------------------------------------------------------------------ */
@@ -351,7 +352,7 @@ static bool needs(const struct takeover *takeover, const struct pipeline *pipeli
 static void on_prepared(void *context)
 {
     struct takeover *takeover = context;
-    uv_async_send(&takeover->async);
+    loop_bell_ring(&takeover->bell);
 }
 
 /* Begins to prepare what streams need on some device that works. */
@@ -539,9 +540,9 @@ static void advance(struct takeover *takeover)
     give_up(takeover);
 }
 
-static void on_async(uv_async_t *async)
+static void on_rung(void *context)
 {
-    advance(async->data);
+    advance(context);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -559,9 +560,9 @@ int takeover_open(uv_loop_t *loop, const struct config *config, struct devices *
         return ERROR_MEMORY;
     *takeover = (struct takeover){
         .loop = loop, .config = config, .devices = devices, .pipelines = pipelines};
-    uv_async_init(loop, &takeover->async, on_async);
+    loop_bell_open(&takeover->bell, loop, on_rung, takeover);
     uv_timer_init(loop, &takeover->timer);
-    takeover->async.data = takeover->timer.data = takeover;
+    takeover->timer.data = takeover;
     devices_on_lost(devices, on_lost, takeover);
     *out = takeover;
     return 0;
@@ -593,6 +594,6 @@ void takeover_close(struct takeover *takeover)
         takeover->jobs[k] = NULL;
     }
     takeover->open_handles = 2;
-    uv_close((uv_handle_t *)&takeover->async, on_closed);
+    loop_bell_close(&takeover->bell, on_closed);
     uv_close((uv_handle_t *)&takeover->timer, on_closed);
 }

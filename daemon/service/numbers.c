@@ -11,6 +11,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/loop_work.h"
 #include "core/replace_file.h"
 
 enum { CHECK_MS = 1000 };
@@ -34,7 +35,7 @@ struct numbers {
     uint32_t count;
     bool writing, failed;
     bool last; /* the last numbers are wanted once it has been written */
-    uv_work_t work;
+    struct loop_work work;
     int64_t written_ns;
     uv_timer_t timer;
     bool started;
@@ -195,15 +196,14 @@ static void write_text(struct numbers *n, uint64_t ahead)
     n->failed = failed;
 }
 
-static void write_ahead(uv_work_t *work)
+static void write_ahead(void *context)
 {
-    write_text(work->data, NUMBERS_AHEAD);
+    write_text(context, NUMBERS_AHEAD);
 }
 
-static void on_written(uv_work_t *work, int status)
+static void on_written(void *context)
 {
-    struct numbers *n = work->data;
-    (void)status; /* nobody cancels it */
+    struct numbers *n = context;
     n->writing = false;
     if (n->last)
         take_all(n);
@@ -224,8 +224,7 @@ static void on_timer(uv_timer_t *timer)
     }
     n->written_ns = now_ns;
     n->writing = true;
-    n->work.data = n;
-    uv_queue_work(n->process->environment->loop, &n->work, write_ahead, on_written);
+    loop_work_start(&n->work, n->process->environment->loop, write_ahead, on_written, n);
 }
 
 void numbers_start(struct numbers *n)

@@ -10,6 +10,7 @@
 #include "core/clock.h"
 #include "core/event.h"
 #include "core/log.h"
+#include "core/loop_bell.h"
 #include "io/net/handover.h"
 #include "pipeline/heritage.h"
 #include "pipeline/job.h"
@@ -65,7 +66,7 @@ struct reload {
 
     /* Work that was left behind and is back: its thread waits until the loop has taken what it
      * made. */
-    uv_async_t back;
+    struct loop_bell back;
     pthread_mutex_t mutex; /* of the following */
     pthread_cond_t taken;
     struct reload_work *returned;
@@ -533,16 +534,16 @@ static void on_returned(void *context, struct reload_work *work)
     work->next = reload->returned;
     reload->returned = work;
     if (!reload->closed)
-        uv_async_send(&reload->back);
+        loop_bell_ring(&reload->back);
     while (work->pipelines != NULL) /* at the end of the process for ever */
         pthread_cond_wait(&reload->taken, &reload->mutex);
     pthread_mutex_unlock(&reload->mutex);
     reload_work_free(work);
 }
 
-static void on_back(uv_async_t *async)
+static void on_back(void *context)
 {
-    struct reload *reload = async->data;
+    struct reload *reload = context;
     if (reload->step == STEP_IDLE)
         rest(reload);
 }
@@ -560,8 +561,7 @@ int reload_open(const struct reload_host *host, struct reload **out)
     reload->watch.late = on_late;
     reload->watch.context = reload;
     job_watch_open(&reload->watch, host->process->environment->loop);
-    uv_async_init(host->process->environment->loop, &reload->back, on_back);
-    reload->back.data = reload;
+    loop_bell_open(&reload->back, host->process->environment->loop, on_back, reload);
     pthread_mutex_init(&reload->mutex, NULL);
     pthread_cond_init(&reload->taken, NULL);
     *out = reload;
@@ -575,7 +575,7 @@ void reload_stop(struct reload *reload)
     pthread_mutex_lock(&reload->mutex);
     reload->closed = true;
     pthread_mutex_unlock(&reload->mutex);
-    uv_close((uv_handle_t *)&reload->back, NULL);
+    loop_bell_close(&reload->back, NULL);
     assert(reload->step != STEP_PREPARING);
     if (reload->step == STEP_SUCCEEDING)
         log_warning("reload cut off: the daemon stops");

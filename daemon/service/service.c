@@ -12,6 +12,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/loop_bell.h"
 #include "control/alarms.h"
 #include "control/commands.h"
 #include "control/osc_control.h"
@@ -60,7 +61,7 @@ struct service {
     struct nats_hub nats_hub;
     struct replay_clock replays;
     struct signals signals;
-    uv_async_t changed; /* something ended or closed: advance */
+    struct loop_bell changed; /* something ended or closed: advance */
     uv_timer_t tick;
     bool abandoned;      /* the drain did not end in time */
     int64_t deadline_ns; /* of the drain; INT64_MAX: none */
@@ -97,7 +98,7 @@ static void print_last_status(const struct service *service)
 
 /* ---- phases: loop thread ----------------------------------------------------------------- */
 
-static void start_tick(struct service *service);
+static void advance_soon(struct service *service);
 
 static void close_sinks(struct service *service)
 {
@@ -107,8 +108,7 @@ static void close_sinks(struct service *service)
     if (service->deadline_ns == INT64_MAX || service->deadline_ns < deadline_ns)
         service->deadline_ns = deadline_ns;
     pipelines_close_sinks(service->process.pipelines, PIPELINES_ALL, service->deadline_ns);
-    start_tick(service);
-    uv_async_send(&service->changed);
+    advance_soon(service);
 }
 
 /* Exits without undoing anything: something hangs and still uses what would be freed. */
@@ -146,7 +146,7 @@ static void close_sources(struct service *service)
     service->process.phase = PROCESS_CLOSING_SOURCES;
     service->deadline_ns = clock_monotonic_ns() + source_grace_ns;
     pipelines_close_sources(service->process.pipelines, PIPELINES_ALL);
-    uv_async_send(&service->changed);
+    loop_bell_ring(&service->changed);
 }
 
 static void close_handles(struct service *service)
@@ -166,7 +166,7 @@ static void close_handles(struct service *service)
     signals_unwatch(&service->signals);
     start_stop(service->start);
     reload_stop(service->reload);
-    uv_close((uv_handle_t *)&service->changed, NULL);
+    loop_bell_close(&service->changed, NULL);
     uv_close((uv_handle_t *)&service->tick, NULL);
 }
 
@@ -178,8 +178,7 @@ static void drain(struct service *service, int64_t deadline_ns)
     service->deadline_ns = deadline_ns;
     service->handing_until_ns = now_ns + (deadline_ns - now_ns) / 2;
     (service->handing ? store_pause : pipelines_stop)(service->process.pipelines);
-    start_tick(service);
-    uv_async_send(&service->changed);
+    advance_soon(service);
 }
 
 static void drain_within_timeout(struct service *service)
@@ -262,9 +261,9 @@ static void advance(struct service *service)
     }
 }
 
-static void on_changed(uv_async_t *async)
+static void on_changed(void *context)
 {
-    advance(async->data);
+    advance(context);
 }
 
 /* A pipeline ended or closed something; it may say so from within a call of ours. */
@@ -272,7 +271,7 @@ static void on_pipeline_changed(void *context)
 {
     struct service *service = context;
     if (service->process.phase != PROCESS_STOPPED)
-        uv_async_send(&service->changed);
+        loop_bell_ring(&service->changed);
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -283,10 +282,12 @@ static void on_tick(uv_timer_t *timer)
     advance(service);
 }
 
-static void start_tick(struct service *service)
+/* In the next turn of the loop, and again until all is through. */
+static void advance_soon(struct service *service)
 {
     if (!uv_is_active((uv_handle_t *)&service->tick))
         uv_timer_start(&service->tick, on_tick, TICK_MS, TICK_MS);
+    loop_bell_ring(&service->changed);
 }
 
 /* In a turn of this loop. */
@@ -296,7 +297,7 @@ static void on_progress(void *context, uint32_t loop)
     takeover_progress(service->process.takeover, loop);
     pipelines_resume(service->process.pipelines, loop);
     if (service->process.phase == PROCESS_DRAINING)
-        uv_async_send(&service->changed);
+        loop_bell_ring(&service->changed);
 }
 
 /* ---- start: loop thread ------------------------------------------------------------------ */
@@ -336,7 +337,7 @@ static void on_prepared(void *context, int error, const struct problem *problem)
     takeover_start(process->takeover);
     numbers_start(service->numbers);
     watch_ready(service->watch);
-    uv_async_send(&service->changed); /* a short file may have ended already */
+    loop_bell_ring(&service->changed); /* a short file may have ended already */
 }
 
 /* Nothing runs that could be saved, and the next process may fare better. */
@@ -373,8 +374,7 @@ static void on_reload_changed(void *context)
     if (service->process.phase == PROCESS_STOPPED)
         return;
     commands_forget(service->commands);
-    start_tick(service);
-    uv_async_send(&service->changed);
+    advance_soon(service);
 }
 
 /* ---- signals ----------------------------------------------------------------------------- */
@@ -397,7 +397,7 @@ static void on_stop(void *context, const struct signalfd_siginfo *info)
         drain_within_timeout(service);
     } else if (process->phase <= PROCESS_DRAINING) {
         service->deadline_ns = clock_monotonic_ns() + process->config->daemon.drain_ns;
-        start_tick(service);
+        advance_soon(service);
     }
 }
 
@@ -442,9 +442,9 @@ enum { SIGNALS = sizeof signal_table / sizeof *signal_table };
 static void open_handles(struct service *service)
 {
     signals_watch(&service->signals, &service->loop);
-    uv_async_init(&service->loop, &service->changed, on_changed);
+    loop_bell_open(&service->changed, &service->loop, on_changed, service);
     uv_timer_init(&service->loop, &service->tick);
-    service->changed.data = service->tick.data = service;
+    service->tick.data = service;
 }
 
 /* The loops, the devices that serve them and the registry of what runs on both. */

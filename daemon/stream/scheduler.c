@@ -12,6 +12,7 @@
 #include "core/clock.h"
 #include "core/cpu_wait.h"
 #include "core/limits.h"
+#include "core/loop_bell.h"
 #include "stream/budget.h"
 #include "stream/showing.h"
 #include "stream/stall.h"
@@ -29,7 +30,7 @@ static const int64_t alone_budget_ns = 20 * NS_PER_MS, alone_one_core_ns = 1 * N
 static const int64_t standstill_ns = 200 * NS_PER_MS;
 
 struct scheduler_bell {
-    uv_async_t async;
+    struct loop_bell bell;
     struct scheduler *scheduler;
 };
 
@@ -69,9 +70,9 @@ struct scheduler {
 
 /* ---- doorbell ---------------------------------------------------------------------------- */
 
-static void on_doorbell(uv_async_t *async)
+static void on_rung(void *context)
 {
-    struct scheduler_bell *doorbell = async->data;
+    struct scheduler_bell *doorbell = context;
     if (doorbell->scheduler != NULL)
         scheduler_kick(doorbell->scheduler);
 }
@@ -81,18 +82,14 @@ int scheduler_bell_open(uv_loop_t *loop, struct scheduler_bell **out)
     struct scheduler_bell *doorbell = calloc(1, sizeof *doorbell);
     if (doorbell == NULL)
         return ERROR_MEMORY;
-    if (uv_async_init(loop, &doorbell->async, on_doorbell) != 0) {
-        free(doorbell);
-        return ERROR_SYSTEM;
-    }
-    doorbell->async.data = doorbell;
+    loop_bell_open(&doorbell->bell, loop, on_rung, doorbell);
     *out = doorbell;
     return 0;
 }
 
 void scheduler_bell_ring(void *doorbell)
 {
-    uv_async_send(&((struct scheduler_bell *)doorbell)->async);
+    loop_bell_ring(&((struct scheduler_bell *)doorbell)->bell);
 }
 
 static void on_doorbell_closed(uv_handle_t *handle)
@@ -103,7 +100,7 @@ static void on_doorbell_closed(uv_handle_t *handle)
 void scheduler_bell_close(struct scheduler_bell *doorbell)
 {
     if (doorbell != NULL)
-        uv_close((uv_handle_t *)&doorbell->async, on_doorbell_closed);
+        loop_bell_close(&doorbell->bell, on_doorbell_closed);
 }
 
 /* ---- deadlines of batches ---------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "core/event.h"
 #include "core/log.h"
+#include "core/loop_work.h"
 #include "io/net/handover.h"
 
 enum { CHECK_MS = 500, LOG_INTERVAL_S = 10, WAITING_INTERVAL_S = 60 };
@@ -24,7 +25,7 @@ enum job_kind {
 
 /* What a worker does, and what came of it. */
 struct job {
-    uv_work_t work;
+    struct loop_work work;
     enum job_kind kind;
     bool busy;
     int fd; /* in: a duplicate of the socket, or -1: open one. Out: the socket opened, or -1 */
@@ -150,9 +151,9 @@ static void leave(struct attachment *a, struct job *job)
     job->fd = -1;
 }
 
-static void work(uv_work_t *request)
+static void work(void *context)
 {
-    struct attachment *a = request->data;
+    struct attachment *a = context;
     struct job *job = &a->job;
     switch (job->kind) {
     case JOB_OPEN:
@@ -222,10 +223,9 @@ static void finish_close(struct attachment *a)
     closed(context);
 }
 
-static void on_worked(uv_work_t *request, int status)
+static void on_worked(void *context)
 {
-    struct attachment *a = request->data;
-    (void)status; /* nobody cancels it */
+    struct attachment *a = context;
     a->job.busy = false;
     if (a->stopped) {
         if (a->job.error == 0 && a->job.fd >= 0)
@@ -255,8 +255,7 @@ static void hand_to_worker(struct attachment *a, enum job_kind kind)
 {
     a->job.kind = kind;
     a->job.busy = true;
-    a->job.work.data = a;
-    uv_queue_work(a->loop, &a->job.work, work, on_worked);
+    loop_work_start(&a->job.work, a->loop, work, on_worked, a);
 }
 
 static void queue(struct attachment *a)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/log.h"
+#include "core/loop_work.h"
 
 /* Shared, so that the sink before, which is about to close, may have the same file. A reader that
  * tries the lock holds it for a moment. */
@@ -46,9 +47,9 @@ int sdp_file_write(struct sdp_file *file, const struct sdp_media *media, const c
     return 0;
 }
 
-static void remove_own(uv_work_t *work)
+static void remove_own(void *context)
 {
-    const struct sdp_file *file = work->data;
+    const struct sdp_file *file = context;
     struct stat facts;
     if (stat(file->path, &facts) == 0 && facts.st_dev == file->device &&
         facts.st_ino == file->inode)
@@ -91,10 +92,9 @@ void sdp_file_sweep(const char *directory)
         closedir(entries);
 }
 
-static void on_removed(uv_work_t *work, int status)
+static void on_removed(void *context)
 {
-    const struct sdp_file *file = work->data;
-    (void)status; /* nobody cancels it */
+    const struct sdp_file *file = context;
     file->removed(file->context);
 }
 
@@ -105,6 +105,6 @@ bool sdp_file_remove(struct sdp_file *file, uv_loop_t *loop, void (*removed)(voi
         return false;
     file->removed = removed;
     file->context = context;
-    file->work.data = file;
-    return uv_queue_work(loop, &file->work, remove_own, on_removed) == 0;
+    loop_work_start(&file->work, loop, remove_own, on_removed, file);
+    return true;
 }

@@ -15,6 +15,7 @@
 #include <uv.h>
 
 #include "core/error.h"
+#include "core/loop_work.h"
 #include "io/net/sdp.h"
 
 /* Zeroed: there is none. */
@@ -23,7 +24,7 @@ struct sdp_file {
     dev_t device;
     ino_t inode;
     int lock; /* the locked file; -1: it cannot be locked */
-    uv_work_t work;
+    struct loop_work work;
     void (*removed)(void *context);
     void *context;
 };

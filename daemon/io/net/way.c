@@ -2,17 +2,18 @@
 #include "io/net/way.h"
 
 #include "core/clock.h"
+#include "core/loop_work.h"
 
-static void connect_again(uv_work_t *work)
+static void connect_again(void *context)
 {
-    struct way *way = work->data;
+    struct way *way = context;
     way->error = socket_connect_send(way->fd, &way->options, &way->to, NULL);
 }
 
-static void on_tried(uv_work_t *work, int status)
+static void on_tried(void *context)
 {
-    struct way *way = work->data;
-    const bool found = status == 0 && way->error == 0;
+    struct way *way = context;
+    const bool found = way->error == 0;
     char address[ADDRESS_TEXT];
     way->busy = false;
     if (found) {
@@ -31,6 +32,6 @@ void way_find(struct way *way, uv_loop_t *loop)
         way->lost_ns = clock_monotonic_ns();
     if (way->busy)
         return;
-    way->work.data = way;
-    way->busy = uv_queue_work(loop, &way->work, connect_again, on_tried) == 0;
+    way->busy = true;
+    loop_work_start(&way->work, loop, connect_again, on_tried, way);
 }

@@ -13,6 +13,7 @@
 #include <uv.h>
 
 #include "core/log.h"
+#include "core/loop_work.h"
 #include "io/net/socket.h"
 
 struct way {
@@ -27,7 +28,7 @@ struct way {
     bool busy;       /* an attempt is under way: options, to and fd stay as they are */
     int64_t lost_ns; /* since when there is no way; 0: there is one */
     struct log_limit limit;
-    uv_work_t work;
+    struct loop_work work;
 
     int error; /* of the attempt; the worker's while busy */
 };

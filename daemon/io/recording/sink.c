@@ -7,7 +7,7 @@
  * is empty, so that the sidecars say which frames no file holds.
  *
  *     loop: put ──► message ring ──► writer thread ──► files
- *           ◄── room_again, closed (uv_async) ──┘
+ *           ◄─── room_again, closed (bell) ────┘
  *
  * Ledger: the writer moves frames from pending to delivered or dropped under a sequence lock, so
  * the ledger that the loop reads adds up at every instant.

@@ -2,9 +2,12 @@
  * The continuous self-check on real streams of a real device: whatever a stream computes, right
  * blocks lie within the bound, each output in its turn; one wrong number makes the device lost.
  */
+#include <dirent.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -217,12 +220,52 @@ static void a_wrong_number_makes_the_device_lost(void **state)
     run_close(&run);
 }
 
+/* Where the whole daemon is in real time, its compute threads need the processors that a comparison
+ * would take. */
+static void comparisons_leave_real_time(void **state)
+{
+    (void)state;
+    struct self_checks *checks;
+    struct problem problem;
+    struct sched_param before, real = {.sched_priority = 1};
+    const int policy = sched_getscheduler(0);
+    sched_getparam(0, &before);
+    if (sched_setscheduler(0, SCHED_FIFO, &real) != 0) {
+        print_message("real-time priority is not granted\n");
+        skip();
+    }
+    const int opened = self_checks_open(&checks, &problem);
+    sched_setscheduler(0, policy, &before);
+    assert_int_equal(opened, 0);
+    const int64_t until_ns = clock_monotonic_ns() + 10 * NS_PER_SECOND;
+    int found = -1; /* the worker's policy, once it has its name */
+    while (found != SCHED_OTHER && clock_monotonic_ns() < until_ns) {
+        DIR *tasks = opendir("/proc/self/task");
+        assert_non_null(tasks);
+        const struct dirent *task;
+        while ((task = readdir(tasks)) != NULL) {
+            char path[64], name[32] = "";
+            snprintf(path, sizeof path, "/proc/self/task/%.20s/comm", task->d_name);
+            FILE *file = fopen(path, "r");
+            if (file != NULL && fgets(name, sizeof name, file) != NULL &&
+                strcmp(name, "self-check\n") == 0)
+                found = sched_getscheduler((pid_t)strtol(task->d_name, NULL, 10));
+            if (file != NULL)
+                fclose(file);
+        }
+        closedir(tasks);
+    }
+    self_checks_close(checks);
+    assert_int_equal(found, SCHED_OTHER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_results_are_within_the_bound),
         cmocka_unit_test(sums_of_edges_are_within_the_bound),
         cmocka_unit_test(a_wrong_number_makes_the_device_lost),
+        cmocka_unit_test(comparisons_leave_real_time),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
