@@ -1,5 +1,9 @@
-/* Waking a loop from another thread: rings coalesce and none is lost, the loop waits for nobody,
- * and a bell that is closed leaves nothing behind. */
+/*
+ * Waking a loop from another thread: rings coalesce and none is lost, the loop waits for nobody,
+ * and a bell that is closed leaves nothing behind.
+ *
+ * threads: yes
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,6 +1,10 @@
-/* Work for a loop: all of it is done, each once, off the loop's thread, before the loop ends; and
+/*
+ * Work for a loop: all of it is done, each once, off the loop's thread, before the loop ends; and
  * what is started in `done` too. Work that blocks keeps no other from a thread while there are
- * more. */
+ * more.
+ *
+ * threads: yes
+ */
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
