@@ -408,7 +408,7 @@ RATE_BARS = {"echo": ">=1", "FFTW program": ">=1.3", "GNU Radio": ">=3"}
 
 def measure(bench, programs, wire, rounds, start, table):
     """One format: rates in rounds, then latencies at 80 % in rounds. False: a wrong result."""
-    shape = f"{wire} {CHANNELS}ch {TAPS}taps"
+    shape = f"{wire} {CHANNELS}ch {TAPS}taps" + " loop in real time" * programs[0].arguments.unit
     errors, good = {}, True
     for program in programs:
         errors[program] = bench.error(program, wire)
@@ -441,7 +441,7 @@ def measure(bench, programs, wire, rounds, start, table):
                 tails.append(told["p999_us"] / 1e3)
                 told["stages"] = program.stages
                 accounts.append(told)
-    all_real_time = "; all with real-time priority" if ours.arguments.real_time else "; its loop in real time" if ours.arguments.unit else ""
+    all_real_time = "; all with real-time priority" if ours.arguments.real_time else ""
     for peer in peers:
         table.add(f"daemon against {peer.name}", shape, RATE_BARS.get(peer.name, ""), "Msamples/s", rates[ours],
                   rates[peer], errors[ours], ours.note + all_real_time)
