@@ -34,7 +34,7 @@ static void do_work(struct loop_work *work)
     loop_bell_ring(&work->bell); /* the last that a worker has to do with it */
 }
 
-static void *run(void *unused)
+static void *run_thread(void *unused)
 {
     (void)unused;
     pthread_setname_np(pthread_self(), "work");
@@ -64,7 +64,7 @@ static bool find_thread(void)
     pthread_t thread;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const bool made = pthread_create(&thread, NULL, run, NULL) == 0;
+    const bool made = pthread_create(&thread, NULL, run_thread, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (made) {
         pthread_detach(thread);
@@ -84,11 +84,11 @@ static void on_rung(void *context)
     loop_bell_close(&((struct loop_work *)context)->bell, on_closed);
 }
 
-void loop_work_start(struct loop_work *work, uv_loop_t *loop, void (*run_it)(void *context),
+void loop_work_start(struct loop_work *work, uv_loop_t *loop, void (*run)(void *context),
                      void (*done)(void *context), void *context)
 {
     pthread_once(&pool.once, open_pool);
-    *work = (struct loop_work){.work = run_it, .done = done, .context = context};
+    *work = (struct loop_work){.work = run, .done = done, .context = context};
     loop_bell_open(&work->bell, loop, on_rung, work);
     pthread_mutex_lock(&pool.mutex);
     const bool queued = find_thread();

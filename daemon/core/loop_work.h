@@ -22,7 +22,7 @@ struct loop_work {
 };
 
 /* LOOP. `work` is the caller's until `done` runs, in which it may be freed or started anew. */
-void loop_work_start(struct loop_work *work, uv_loop_t *loop, void (*run_it)(void *context),
+void loop_work_start(struct loop_work *work, uv_loop_t *loop, void (*run)(void *context),
                      void (*done)(void *context), void *context);
 
 #endif

@@ -4,14 +4,11 @@
 # takes: 4 s CPU in 40 s
 """A partition whose input comes by multicast (cluster_standby): which workers are in the group, and an owner that takes
 again what it had."""
-import os
-import subprocess
 import time
 import unittest
 
 import cluster_standby
 import cluster_world
-import convolvd as c
 from cluster_world import RATE
 
 
@@ -34,12 +31,12 @@ class Group(cluster_standby.Standby):
         self.assertEqual(len(away), 1)
         self.assertEqual(self.daemons[away[0]].stream("rig")["sinks"][0]["partition"]["state"], "follows")
         # Handed over to it by command, the partition goes to another one 2 s later, and no frame is lost.
-        done = subprocess.run([os.path.join(c.BUILD, "convolvctl"), "--socket", f"{self.folder.name}/{self.owner()}/control.sock",
-                               "cluster", "hand-over", "rig", away[0]], capture_output=True, text=True, check=False, timeout=30)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        def handed_over():  # the owner may be another one by then: the first in the order gets the partition back after 10 s
+            return self.ctl(self.owner(), "cluster", "hand-over", "rig", away[0]).returncode == 0
+        cluster_world.wait_value(handed_over, "an owner that hands over")
         newest = self.wait_frames(0, more=4 * RATE)
-        # On a busy machine that may take the 10 s after which the first in the order gets the partition back.
-        self.assertIn((newest.term, newest.epoch), ((2, 0), (3, 0)))
+        self.assertGreaterEqual(newest.term, 2)
+        self.assertEqual(newest.epoch, 0)
         self.assertNotEqual(self.owner(), away[0])
         self.assertEqual(list(self.of_partition("rig")[1]), [0])
         before = self.datagrams(away[0])

@@ -1,6 +1,6 @@
 /*
- * Work for a loop: all of it is done, each once, off the loop's thread, before the loop ends; and
- * what is started in `done` too. Work that blocks keeps no other from a thread while there are
+ * Work for a loop: all of it is done, each once, off the loop's thread, before the loop ends;
+ * and what is started in `done` too. Work that blocks keeps no other from a thread while there are
  * more.
  *
  * threads: yes
@@ -76,7 +76,7 @@ static void release(void *context)
     free(item);
 }
 
-static void once(void *context)
+static void count_once(void *context)
 {
     ((struct item *)context)->done++;
 }
@@ -92,10 +92,10 @@ static void work_passes_what_blocks(void **state)
     assert_int_equal(uv_loop_init(&loop), 0);
     for (int i = 0; i < BLOCKING; i++) {
         items[i].blocks = &blocks;
-        loop_work_start(&items[i].work, &loop, run, once, &items[i]);
+        loop_work_start(&items[i].work, &loop, run, count_once, &items[i]);
     }
     last->blocks = &blocks;
-    loop_work_start(&last->work, &loop, once, release, last);
+    loop_work_start(&last->work, &loop, count_once, release, last);
     uv_run(&loop, UV_RUN_DEFAULT);
     for (int i = 0; i < BLOCKING; i++)
         assert_int_equal(items[i].done, 1);
