@@ -19,8 +19,8 @@ static struct {
 
 static void open_pool(void)
 {
-    pthread_mutexattr_t
-        lends; /* a loop in real time lends its priority to a worker that has the lock */
+    /* A loop in real time lends its priority to a thread that has the lock. */
+    pthread_mutexattr_t lends;
     pthread_mutexattr_init(&lends);
     pthread_mutexattr_setprotocol(&lends, PTHREAD_PRIO_INHERIT);
     pthread_mutex_init(&pool.mutex, &lends);
