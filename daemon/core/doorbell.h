@@ -1,8 +1,7 @@
 /*
  * Doorbell: wakes a thread that sleeps until there is work, or an event loop that polls a
  * descriptor. It is an eventfd(2); rings coalesce, so a thread that was woken drains its queue and
- * never counts rings. (To wake a loop of uv's from
- * another thread, use loop_bell.h.)
+ * never counts rings. (To wake a loop of uv's from another thread, use loop_bell.h.)
  *
  * Any thread rings; one thread waits.
  */

@@ -27,7 +27,8 @@ struct loop_bell {
     uv_close_cb closed;
 };
 
-/* LOOP. Without a descriptor to be had, the bell is a uv_async_t. */
+/* LOOP. Without a descriptor to be had, the bell is a uv_async_t, for which uv_loop_init has opened
+ * what it takes. */
 void loop_bell_open(struct loop_bell *bell, uv_loop_t *loop, void (*rung)(void *context),
                     void *context);
 

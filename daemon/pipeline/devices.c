@@ -514,8 +514,7 @@ int devices_connect(struct devices *devices, struct problem *problem)
         struct placement *placement = &devices->placements[devices->connected];
         uv_loop_t *loop = loops_at(devices->loops, placement->loop);
         if (placement->doorbell == NULL && scheduler_bell_open(loop, &placement->doorbell) < 0)
-            return problem_set(problem, ERROR_SYSTEM,
-                               "no wake-up handle; raise the limit of open files (ulimit -n)");
+            return problem_set(problem, ERROR_MEMORY, "out of memory for a device's bell");
         error = scheduler_open(loop, placement->engine, placement->doorbell, &placement->scheduler,
                                problem);
         if (error < 0)
