@@ -31,12 +31,16 @@ class Group(cluster_standby.Standby):
         self.assertEqual(len(away), 1)
         self.assertEqual(self.daemons[away[0]].stream("rig")["sinks"][0]["partition"]["state"], "follows")
         # Handed over to it by command, the partition goes to another one 2 s later, and no frame is lost.
+        term = 0
+
         def handed_over():  # the owner may be another one by then: the first in the order gets the partition back after 10 s
+            nonlocal term
+            term = self.newest().term
             return self.ctl(self.owner(), "cluster", "hand-over", "rig", away[0]).returncode == 0
         cluster_world.wait_value(handed_over, "an owner that hands over")
         newest = self.wait_frames(0, more=4 * RATE)
-        self.assertGreaterEqual(newest.term, 2)
-        self.assertEqual(newest.epoch, 0)
+        # On a busy machine that may take the 10 s after which the first in the order gets the partition back.
+        self.assertIn((newest.term, newest.epoch), ((term + 1, 0), (term + 2, 0)))
         self.assertNotEqual(self.owner(), away[0])
         self.assertEqual(list(self.of_partition("rig")[1]), [0])
         before = self.datagrams(away[0])
