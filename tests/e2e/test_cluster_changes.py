@@ -60,15 +60,19 @@ class World(cluster_world.Cluster):
 
     def change(self, *words, ahead=RATE):
         """The same command for both partitions, at one frame ahead, which it returns."""
-        owner = self.owner()
-
         def caught_up():
             log = self.newest()
             return log if self.newest("raw").next - log.next < RATE // 4 else None
         # An owner that still works off what a standstill left takes seconds of frames in a moment.
         frame = wait_value(caught_up, "an owner that has caught up").next + ahead
+
+        def ask(whom):
+            result = self.ctl(whom(), "--json", *words, "--frame", frame)
+            # One that stood still for a lease meanwhile has lost the partition, and says to whom.
+            return None if "not this daemon" in result.stderr + result.stdout else result
         with concurrent.futures.ThreadPoolExecutor() as pool:  # neither waits for the other's plan
-            results = list(pool.map(lambda name: self.ctl(name, "--json", *words, "--frame", frame), (owner, "calm")))
+            results = list(pool.map(lambda whom: wait_value(lambda: ask(whom), "an owner that takes the change"),
+                                    (self.owner, lambda: "calm")))
         for result in results:
             self.assertEqual(result.returncode, 0, result.stderr + result.stdout)
             self.assertEqual(json.loads(result.stdout)["frame"], frame)

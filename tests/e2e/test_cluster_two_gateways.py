@@ -28,7 +28,8 @@ class Successors(cluster_gateways.Gateways):
         self.hold_bar(self.note(f"killed, {KILLS} times", raw), 2.0)
 
     def test_stands_still(self):
-        """Taken for dead after a lease; what it appends when it goes on is refused, and it waits: then the other one may go."""
+        """Taken for dead after a lease; when it goes on it appends nothing more, and it waits: then the other one may go. Where
+        it was stopped decides whether it appends before it reads who owns RAW, and is refused, or reads that first."""
         self.begin()
         self.wait_holds("h")
         process = self.daemons["g"].process
@@ -37,7 +38,6 @@ class Successors(cluster_gateways.Gateways):
         process.send_signal(signal.SIGCONT)
         self.daemons["g"].wait_said("owns the raw of partition rig no more")
         self.daemons["g"].wait_said("h appends the raw of partition rig: this gateway waits")
-        self.assertGreater(self.daemons["g"].stream("rig")["sinks"][0]["partition"]["refused"], 0)
         time.sleep(1.5)
         self.kill("h")
         self.wait_frames(0, more=RATE)
