@@ -341,19 +341,22 @@ testables-scripts: all $(FAULTY_CL) $(DEVICE_HOG) $(HITS_OF) $(VALLEN_CUTS) $(JA
 SANITIZED_BESIDE = $(if $(SANITIZER),,--make-beside $(BUILD)-address-undefined \
     "$(MAKE) --no-print-directory -j$(JOBS) SANITIZER=address$(comma)undefined testables-check")
 
+# Scripts that may run once more, alone, when they fail: where a machine pauses for longer than a test can wait.
+AGAIN ?= 3
+
 .PHONY: check check-only check-long gates
 check: deps
 	+@$(MAKE) --no-print-directory check-only
 
 check-only:
 	+@$(MAKE) --no-print-directory -j$(JOBS) testables-check
-	@$(PYTHON) tests/run $(CHECK_ARGS) $(if $(SANITIZER),--sanitize-all) --build $(BUILD) $(SANITIZED_BESIDE) \
+	@$(PYTHON) tests/run --again $(AGAIN) $(CHECK_ARGS) $(if $(SANITIZER),--sanitize-all) --build $(BUILD) $(SANITIZED_BESIDE) \
 	    --units $(UNIT:$(BUILD)/%=%) --scripts $(SCRIPTS) --gates $(GATES)
 
 check-long:
 	+@$(MAKE) --no-print-directory deps PACKAGES_TEST="$(PACKAGES_TEST) $(PACKAGES_LONG)"
 	+@$(MAKE) --no-print-directory -j$(JOBS) testables
-	@$(PYTHON) tests/run --long $(CHECK_ARGS) --build $(BUILD) --units $(UNIT:$(BUILD)/%=%) --scripts $(SCRIPTS)
+	@$(PYTHON) tests/run --long --again $(AGAIN) $(CHECK_ARGS) --build $(BUILD) --units $(UNIT:$(BUILD)/%=%) --scripts $(SCRIPTS)
 
 # What runs on several threads, where the thread sanitizer sees unordered access to the same memory.
 THREADED_UNIT    = $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(shell grep -lE '^ \* threads: yes$$' $(UNIT_SRC))))
@@ -364,7 +367,7 @@ check-threads: deps
 
 check-threads-only:
 	+@$(MAKE) --no-print-directory -j$(JOBS) testables-threads
-	@$(PYTHON) tests/run $(CHECK_ARGS) --sanitize-all --build $(BUILD) --units $(THREADED_UNIT:$(BUILD)/%=%) --scripts $(THREADED_SCRIPTS)
+	@$(PYTHON) tests/run --again $(AGAIN) $(CHECK_ARGS) --sanitize-all --build $(BUILD) --units $(THREADED_UNIT:$(BUILD)/%=%) --scripts $(THREADED_SCRIPTS)
 
 testables-threads: all $(FAULTY_CL) $(HITS_OF) $(BUILD)/convolvd-test $(THREADED_UNIT)
 
