@@ -12,6 +12,10 @@ asynchronous mode), and have real-time priority where that is allowed. Each stre
 in a process of its own, so JACK runs the streams on all cores, as it does jconvolver's instances. The streams
 name a small ring, so that the processor and not the default input memory ends the count. A server has 4096 ports at most:
 where both programs carry as many channels as that, `taskset` leaves them fewer cores.
+
+A machine that pauses for longer than a period lets neither program through, however few its channels. A server with a
+slower clock (`--rate`) has the same cycles of 256 frames with more time between them: the work of a cycle is the same, for
+both programs, and a pause is a smaller part of the period.
 """
 import argparse
 import json
@@ -33,7 +37,7 @@ from rows import COLUMNS, append  # noqa: E402
 
 BUILD = os.path.abspath(os.environ.get("CONVOLVD_BUILD", "build/gcc"))
 CLIENT = os.path.join(BUILD, "tests", "jack_client")
-RATE, TAPS = 48000, 4096
+RATE, TAPS = 48000, 4096  # RATE: unless --rate says otherwise
 ERROR_MAX = 1e-5  # of float32 programs against double; a late cycle makes it 1e-2 and more
 PORTS = 4096  # of a server, which has no more
 LIMIT = (PORTS - 2 * 64 - 1) // (2 * 64 + 1)  # times 64 channels: ports of the driver, the clients and the rig
@@ -329,6 +333,7 @@ def most(name, period, taps, seconds, trials, first, limit, note):
 
 
 def main():
+    global RATE
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--csv")
     parser.add_argument("--quick", action="store_true", help="fewer shapes, shorter")
@@ -337,7 +342,9 @@ def main():
     parser.add_argument("--first", type=int, default=1, help="how many times 64 channels the search begins with")
     parser.add_argument("--trials", type=int, default=3, help="of a count of channels, until one is good")
     parser.add_argument("--only", choices=["trip", "channels"])
+    parser.add_argument("--rate", type=int, default=RATE, help="of the server, in Hz")
     arguments = parser.parse_args()
+    RATE = arguments.rate
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench_jack: ended"))  # the server, which heads a process group, too
     missing = [program for program in ("jackd", "jack_lsp", "jconvolver") if shutil.which(program) is None]
     if missing or not os.path.exists(CLIENT):
@@ -382,7 +389,7 @@ def main():
                     row("jack processor time", f"period={period} channels={channels} taps={TAPS}", f"{100 * ours[1]:.2f}",
                         f"{100 * peer[1]:.2f}", f"{ours[1] / max(peer[1], 1e-4):.3f}", "", "% of a core", ours[2])
     if arguments.only != "trip":
-        print(f"JACK channels carried at period 256, {TAPS} taps each, times 64")
+        print(f"JACK channels carried at period 256, {RATE} Hz, {TAPS} taps each, times 64")
         note = lambda text: print(f"# {text}", flush=True)
         trials = 1 if arguments.quick else arguments.trials
         limit = 6 if arguments.quick else min(arguments.limit, LIMIT)
@@ -392,7 +399,7 @@ def main():
             print(f"{name:>20}: {count} × 64{more}, {100 * share:.0f} % of a core")
         ours, peer = best["convolvd direct"], best["jconvolver"]
         if ours[0] and peer[0] and min(ours[0], peer[0]) < limit:  # else who carries more was not asked
-            row("jack channels", f"period=256 taps={TAPS} cores={len(os.sched_getaffinity(0))}", 64 * ours[0], 64 * peer[0],
+            row("jack channels", f"period=256 rate={RATE} taps={TAPS} cores={len(os.sched_getaffinity(0))}", 64 * ours[0], 64 * peer[0],
                 f"{ours[0] / peer[0]:.3f}", ">=2", "channels", ours[1][2])
     if arguments.csv and rows:
         append(arguments.csv, rows)
