@@ -37,7 +37,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PORTS_MAX = 512, CONNECTIONS_MAX = 4096 /* as many ports as a server has */, NAME_BYTES = 320 };
+enum {
+    PORTS_MAX = 512,
+    CONNECTIONS_MAX = 4096 /* as many ports as a server has */,
+    NAME_BYTES = 320
+};
 
 struct client {
     /* Immutable once active. */
