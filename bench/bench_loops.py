@@ -36,7 +36,7 @@ status on exit = no
 device = {device}
 threads = {threads}
 loops = {loops}
-input memory = 4 GiB
+input memory = {memory} MiB
 
 [filter bench]
 type = file
@@ -118,7 +118,8 @@ class Bench:
             else:
                 path = os.path.join(self.folder, "bench.conf")
                 with open(path, "w", encoding="utf-8") as file:
-                    file.write(CONFIG.format(device=self.options.device, threads=self.options.threads, loops=loops, taps=self.taps))
+                    file.write(CONFIG.format(device=self.options.device, threads=self.options.threads, loops=loops, taps=self.taps,
+                                             memory=max(4096 // loops, 512)))
                     for i in range(streams):
                         port_in, port_out = ports(self.first, i)
                         file.write(STREAM.format(i=i, port_in=port_in, port_out=port_out, rate=rate,

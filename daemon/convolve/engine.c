@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "convolve/item.h"
@@ -88,7 +89,7 @@ static int open_device(struct engine *engine, const struct engine_options *optio
         .state_bytes = or_default(options->state_bytes, UINT64_C(512) << 20),
         .output_bytes = slots * (slot_floats * sizeof(float) + guard_room),
         .table_bytes =
-            slots * ((ROWS_PER_BATCH + 1) * (sizeof(struct row) + sizeof(struct row_group)) +
+            slots * ((ROWS_PER_BATCH + 2) * (sizeof(struct row) + sizeof(struct row_group)) +
                      2 * guard_room),
         .guards = options->guards,
         .node = options->node,
@@ -127,7 +128,7 @@ static int open_slots(struct engine *engine, struct problem *problem)
                                reports_bytes + samples_bytes, &results, problem);
         if (error == 0)
             error = arena_take(&engine->device.table, engine->device.upload,
-                               (ROWS_PER_BATCH + 1) * sizeof(struct row), &rows, problem);
+                               (ROWS_PER_BATCH + 2) * sizeof(struct row), &rows, problem);
         if (error == 0)
             error = arena_take(&engine->device.table, engine->device.upload,
                                (ROWS_PER_BATCH + 1) * sizeof(struct row_group), &groups, problem);
@@ -139,6 +140,9 @@ static int open_slots(struct engine *engine, struct problem *problem)
         slot->full_offset = results / sizeof(float);
         slot->groups_offset = (groups + sizeof(struct row_group) - 1) / sizeof(struct row_group);
         slot->rows_offset = (rows + sizeof(struct row) - 1) / sizeof(struct row);
+        memset(engine->device.table.host +
+                   (slot->rows_offset + ROWS_PER_BATCH) * sizeof(struct row),
+               0, sizeof(struct row));
         if (!slot->worker)
             engine->free_slots[engine->free_count++] = slot;
     }

@@ -10,6 +10,8 @@
 #include "convolve/plan/fft_cache.h"
 #include "convolve/plan/fft_plan.h"
 
+enum { LAUNCH_ARGUMENTS = 14 }; /* of every kernel; a stage's numbers follow */
+
 /* Rows of a launch, and groups of work-items of each of them. */
 struct piece {
     uint32_t row, rows, group, groups;
@@ -34,8 +36,25 @@ static void forget_event(struct slot *slot)
     slot->event = NULL;
 }
 
+/* Enqueues as many groups as any launch has, which all find that their row has no block. One entry
+ * of the driver serves every launch of the kernel from then on, also those of other engines. */
+static cl_int widen(struct engine *engine, struct slot *slot, struct kernel *kernel,
+                    const struct kernel_argument *arguments, cl_uint count)
+{
+    enum { ROW_FIRST = 5, MOST = LAUNCH_ARGUMENTS + STAGE_NUMBERS };
+    const cl_uint idle = (cl_uint)(slot->rows_offset + ROWS_PER_BATCH);
+    const size_t global[2] = {ROWS_PER_BATCH, 1}, local[2] = {1, 1};
+    struct kernel_argument same[MOST];
+    memcpy(same, arguments, count * sizeof *arguments);
+    same[ROW_FIRST] = (struct kernel_argument){sizeof idle, &idle};
+    const cl_int code =
+        device_launch(&engine->device, kernel->kernel, same, count, global, local, NULL);
+    kernel->widened = code == CL_SUCCESS;
+    return code;
+}
+
 static int launch_kernel(struct engine *engine, struct slot *slot, const struct launch *launch,
-                         cl_kernel kernel, const struct piece *piece)
+                         struct kernel *kernel, const struct piece *piece)
 {
     const struct plan *plan = launch->plan;
     const struct stage *stage = launch->stage;
@@ -55,8 +74,7 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
     const size_t global[2] = {(size_t)piece->groups * stage->items * stage->sides,
                               piece->rows / stage->group_rows / stage->sides};
     const size_t local[2] = {stage->items, 1};
-    enum { ARGUMENTS = 14 };
-    struct kernel_argument arguments[ARGUMENTS + STAGE_NUMBERS] = {
+    struct kernel_argument arguments[LAUNCH_ARGUMENTS + STAGE_NUMBERS] = {
         {sizeof(cl_mem), &engine->device.input.device},
         {sizeof(cl_mem), &engine->device.spectrum.device},
         {sizeof(cl_mem), &engine->device.output.device},
@@ -73,10 +91,17 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
         {sizeof scratch, &scratch},
     };
     for (cl_uint i = 0; i < stage->number_count; i++)
-        arguments[ARGUMENTS + i] = (struct kernel_argument){sizeof(cl_ulong), &stage->numbers[i]};
+        arguments[LAUNCH_ARGUMENTS + i] =
+            (struct kernel_argument){sizeof(cl_ulong), &stage->numbers[i]};
+    const cl_uint count = LAUNCH_ARGUMENTS + stage->number_count;
     forget_event(slot);
-    const cl_int code = device_launch(&engine->device, kernel, arguments,
-                                      ARGUMENTS + stage->number_count, global, local, &slot->event);
+    cl_int code = CL_SUCCESS;
+    if (engine->device.traits.widest_first && !engine->device.mirrored && stage->items == 1 &&
+        !kernel->widened)
+        code = widen(engine, slot, kernel, arguments, count);
+    if (code == CL_SUCCESS)
+        code = device_launch(&engine->device, kernel->kernel, arguments, count, global, local,
+                             &slot->event);
     if (code == CL_SUCCESS)
         return 0;
     engine_note_fault(engine, "the device refused a launch of %s: %s", plan->info.variant,
@@ -103,9 +128,9 @@ static int launch_piece(struct engine *engine, struct slot *slot, const struct l
     if (stage->kernel != NULL) {
         int error = 0;
         if (launch->share.whole)
-            error = launch_kernel(engine, slot, launch, stage->kernel->kernel, piece);
+            error = launch_kernel(engine, slot, launch, stage->kernel, piece);
         if (error == 0 && launch->share.rare)
-            error = launch_kernel(engine, slot, launch, stage->rare->kernel, piece);
+            error = launch_kernel(engine, slot, launch, stage->rare, piece);
         return error;
     }
     const struct row *table = (const struct row *)(const void *)engine->device.table.host;

@@ -27,7 +27,7 @@ struct slot {
     struct engine *engine;
     uint64_t samples_offset; /* floats of OUTPUT; reports lie before them, the last one first */
     uint64_t full_offset;    /* floats of OUTPUT: full reports of plans that pack them, reports.h */
-    uint64_t rows_offset;    /* rows of TABLE */
+    uint64_t rows_offset;    /* rows of TABLE: struct row[ROWS_PER_BATCH], and one of zeros */
     uint64_t groups_offset;  /* groups of TABLE: struct row_group[ROWS_PER_BATCH] */
     bool worker;             /* the self-test's: a worker waits for it */
     /* LOOP while filling */

@@ -24,6 +24,7 @@ struct kernel {
     int32_t spilled_bytes; /* by program_build; the same for all kernels of a program */
     uint32_t users;
     uint32_t ran[KERNEL_SIZES]; /* local sizes at which it has run; 0: none */
+    bool widened; /* device thread: a launch as wide as any has been enqueued (device/traits.h) */
 };
 
 struct kernel_cache {

@@ -32,6 +32,7 @@ struct device_traits device_traits_of(const struct device_info *info)
         .depth_short = info->gpu ? DEVICE_DEPTH_GPU_SHORT : DEVICE_DEPTH_CPU,
         .builds_apart = info->gpu,
         .polled = info->gpu,
+        .widest_first = !info->gpu && strcmp(info->platform, "Portable Computing Language") == 0,
     };
 }
 

@@ -42,6 +42,10 @@ struct device_traits {
     uint32_t depth_short;        /* of short ones */
     bool builds_apart; /* the driver holds launches up while it builds a program: see compiler.h */
     bool polled; /* the driver reports completions late: threads of the engine poll for them */
+    /* A kernel's first launch is to be as wide as any that follows. PoCL (3.1 to 5.0) counts what
+     * runs of a kernel in one entry for each launch that was wider than all before it, and may end
+     * a launch in another entry than it began in: below zero it ends the process. */
+    bool widest_first;
 };
 
 struct device_traits device_traits_of(const struct device_info *info);
