@@ -217,7 +217,7 @@ def write_wav(path, taps):
 
 
 def wait_ports(server, program):
-    until = time.monotonic() + 20 + program.instances
+    until = time.monotonic() + 20 + 30 * program.instances * 48000 / RATE  # a slow clock takes seconds for the ports of a stream
     while not server.has(program.outputs(program.instances - 1)[-1]) or not server.has(program.inputs(program.instances - 1)[-1]):
         if time.monotonic() > until:
             raise RuntimeError(f"{program.name}: no ports: {program.refused()}")
@@ -225,11 +225,12 @@ def wait_ports(server, program):
     time.sleep(0.5)
 
 
-def play(folder, program, x, frames, outs):
-    """One signal into every input; outs: the outputs captured. Returns capture, account, CPU share."""
+def play(folder, program, x, frames, outs, trials=1):
+    """One signal into every input; outs: the outputs captured. With a cycle that was late it plays again, up to so many times.
+    Returns capture, account, CPU share of the last run."""
     x.astype("<f4").tofile(os.path.join(folder, "in.f32"))
     command = [CLIENT, "--name", "rig", "--play", os.path.join(folder, "in.f32"), "--outputs", "1", "--capture",
-               os.path.join(folder, "out.f32"), "--inputs", str(len(outs)), "--frames", str(frames), "--timeout", "60"]
+               os.path.join(folder, "out.f32"), "--inputs", str(len(outs)), "--frames", str(frames), "--timeout", "600", "--trials", str(trials)]
     for k in range(program.instances):
         for port in program.inputs(k):
             command += ["--connect", f"rig:out_1>{port}"]
@@ -239,10 +240,16 @@ def play(folder, program, x, frames, outs):
     while "ready" not in (line := rig.stdout.readline()):
         if not line:
             raise RuntimeError(f"jack_client ended with {rig.wait()}")
+    accounts = []
     began, before = time.monotonic(), cpu_s(program.processes())
-    account = json.loads(rig.stdout.readline())
-    share = (cpu_s(program.processes()) - before) / (time.monotonic() - began)
+    for line in rig.stdout:
+        accounts.append(json.loads(line))
+        now, used = time.monotonic(), cpu_s(program.processes())
+        share, began, before = (used - before) / (now - began), now, used
     rig.wait()
+    if not accounts:
+        raise RuntimeError(f"jack_client ended with {rig.returncode}")
+    account = dict(accounts[-1], before=[f"{one['xruns']} xruns, {one['missed_frames']} frames missed" for one in accounts[:-1]])
     rig.stdout.close()
     return np.fromfile(os.path.join(folder, "out.f32"), "<f4").reshape(-1, len(outs)), account, share
 
@@ -285,8 +292,9 @@ def round_trip(name, channels, period, taps, seconds):
     return delay, share, compare(got[:, 0].astype(float), x, h, delay)
 
 
-def carries(name, instances, period, taps, seconds, note):
-    """Whether so many times 64 channels go through without a late cycle."""
+def carries(name, instances, period, taps, seconds, trials, note):
+    """Whether so many times 64 channels go through without a late cycle, in one of the trials. All are on the same connections,
+    which take far longer to make."""
     x = np.random.default_rng(instances).normal(0, 0.1, int(seconds * RATE))
     with tempfile.TemporaryDirectory(prefix="convolvd-bench-") as folder, Server(64, period) as server:
         try:
@@ -296,7 +304,7 @@ def carries(name, instances, period, taps, seconds, note):
             return False, 0, 0
         try:
             wait_ports(server, program)
-            got, account, share = play(folder, program, x, len(x), [program.outputs(k)[-1] for k in range(instances)])
+            got, account, share = play(folder, program, x, len(x), [program.outputs(k)[-1] for k in range(instances)], trials)
         except RuntimeError as failed:
             note(f"{name} {instances} × 64: {failed}")
             return False, 0, 0
@@ -308,22 +316,16 @@ def carries(name, instances, period, taps, seconds, note):
         error = max(error, compare(wave_k, x, taps[63], delay_of(wave_k, x, taps[63])))
     good = account["xruns"] == 0 and account["missed_frames"] == 0 and error < ERROR_MAX
     note(f"{name} {instances} × 64: {account['xruns']} xruns, {account['missed_frames']} frames missed, error {error:.1e}, "
-         f"{100 * share:.0f} % of a core")
+         f"{100 * share:.0f} % of a core" + "".join(f"; before that {text}" for text in account["before"]))
     return good, share, error
 
 
 def most(name, period, taps, seconds, trials, first, limit, note):
     """The largest count that goes through, found by doubling from `first` and then halving the distance; each has several
     trials."""
-    def good(instances):
-        for _ in range(trials):
-            result = carries(name, instances, period, taps, seconds, note)
-            if result[0]:
-                break
-        return result
     best, over, count, figures = 0, limit + 1, min(first, limit), (False, 0, 0)
     while over - best > 1:
-        now = good(count)
+        now = carries(name, count, period, taps, seconds, trials, note)
         if now[0]:
             best, figures = count, now
         else:
@@ -339,7 +341,8 @@ def main():
     parser.add_argument("--quick", action="store_true", help="fewer shapes, shorter")
     parser.add_argument("--seconds", type=float, help="of each trial")
     parser.add_argument("--limit", type=int, default=LIMIT, help="the most times 64 channels tried")
-    parser.add_argument("--first", type=int, default=1, help="how many times 64 channels the search begins with")
+    parser.add_argument("--first", default="1", metavar="N[,M]",
+                        help="how many times 64 channels the search begins with: convolvd's, and jconvolver's where it is another")
     parser.add_argument("--trials", type=int, default=3, help="of a count of channels, until one is good")
     parser.add_argument("--only", choices=["trip", "channels"])
     parser.add_argument("--rate", type=int, default=RATE, help="of the server, in Hz")
@@ -393,7 +396,9 @@ def main():
         note = lambda text: print(f"# {text}", flush=True)
         trials = 1 if arguments.quick else arguments.trials
         limit = 6 if arguments.quick else min(arguments.limit, LIMIT)
-        best = {name: most(name, 256, taps, seconds, trials, arguments.first, limit, note) for name in ("convolvd direct", "jconvolver")}
+        first = [int(count) for count in arguments.first.split(",")] * 2
+        best = {name: most(name, 256, taps, seconds, trials, first[k], limit, note)
+                for k, name in enumerate(("convolvd direct", "jconvolver"))}
         for name, (count, (_, share, _)) in best.items():
             more = " or more" if count >= limit else ""
             print(f"{name:>20}: {count} × 64{more}, {100 * share:.0f} % of a core")

@@ -11,13 +11,15 @@
  * A connection is SOURCE>SINK, each a full port name; %d stands for the numbers of the client's own
  * ports, from 1. The client retries connections until the ports exist or --timeout has passed; the
  * first cycle after the last connection is frame 0. --through N copies N inputs to N outputs
- * instead, --delay FRAMES later. $JACK_DEFAULT_SERVER names the server.
+ * instead, --delay FRAMES later. --trials N: a run with a cycle that was late or left out is made
+ * again, half a second later and on the same connections, up to N runs in all; the capture is that
+ * of the last. $JACK_DEFAULT_SERVER names the server.
  *
- * The client prints "ready" when it is connected and, at the end, one line of JSON: rate, period,
- * first_frame (JACK's frame time of row 0), frames, missed_frames (cycles that JACK left out, by
- * its frame clock), xruns, start_ns and end_ns (monotonic times of the first and last cycle), gone
- * (the server ended). Exit status: 0; 1 for an error; 3 when the server ended first, with the
- * capture up to then written.
+ * The client prints "ready" when it is connected and, at the end of each run, a line of JSON: rate,
+ * period, first_frame (JACK's frame time of row 0), frames, missed_frames (cycles that JACK left
+ * out, by its frame clock), xruns, start_ns and end_ns (monotonic times of the first and last
+ * cycle), gone (the server ended). Exit status: 0; 1 for an error; 3 when the server ended first,
+ * with the capture up to then written.
  *
  * The process callback runs on JACK's thread: it copies samples and touches only the atomics
  * below. The main thread allocates everything before it activates the client.
@@ -40,7 +42,8 @@
 enum {
     PORTS_MAX = 512,
     CONNECTIONS_MAX = 4096 /* as many ports as a server has */,
-    NAME_BYTES = 320
+    NAME_BYTES = 320,
+    REST_US = 500000
 };
 
 struct client {
@@ -56,6 +59,8 @@ struct client {
     uint32_t delay;
     /* Main thread sets, process thread reads. */
     atomic_bool started;
+    /* Process thread sets: it has seen that the run is over, and the next begins at frame 0. */
+    atomic_bool rested;
     /* Process thread sets, main thread reads. */
     _Atomic uint64_t done_frames, missed_frames, first_frame;
     _Atomic int64_t start_ns, end_ns;
@@ -154,10 +159,14 @@ static int process(jack_nframes_t frames, void *context)
     uint64_t at = atomic_load_explicit(&client->done_frames, memory_order_relaxed);
     if (!atomic_load_explicit(&client->started, memory_order_acquire)) {
         play(client, frames, 0, true);
+        client->running = client->running_before = false;
+        atomic_store_explicit(&client->rested, true, memory_order_release);
         return 0;
     }
     if (!client->running) {
         client->running = true;
+        at = 0;
+        atomic_store(&client->missed_frames, 0);
         atomic_store(&client->xruns, 0); /* those of making connections are nobody's */
         atomic_store(&client->first_frame, now);
         atomic_store(&client->start_ns, monotonic_ns());
@@ -297,18 +306,26 @@ struct options {
     const char *name, *play_path, *capture_path, *connections[CONNECTIONS_MAX];
     size_t connection_count;
     double timeout_s;
+    unsigned long trials;
 };
 
 /* Sets what the command line says in `client` and `options`; false when it is wrong. */
 static bool read_options(int argc, char **argv, struct client *client, struct options *options)
 {
     static const struct option names[] = {
-        {"name", required_argument, NULL, 'n'},    {"play", required_argument, NULL, 'p'},
-        {"outputs", required_argument, NULL, 'o'}, {"capture", required_argument, NULL, 'c'},
-        {"inputs", required_argument, NULL, 'i'},  {"frames", required_argument, NULL, 'f'},
-        {"connect", required_argument, NULL, 'x'}, {"through", required_argument, NULL, 't'},
-        {"timeout", required_argument, NULL, 'w'}, {"delay", required_argument, NULL, 'd'},
-        {"loop", no_argument, NULL, 'l'},          {NULL, 0, NULL, 0},
+        {"name", required_argument, NULL, 'n'},
+        {"play", required_argument, NULL, 'p'},
+        {"outputs", required_argument, NULL, 'o'},
+        {"capture", required_argument, NULL, 'c'},
+        {"inputs", required_argument, NULL, 'i'},
+        {"frames", required_argument, NULL, 'f'},
+        {"connect", required_argument, NULL, 'x'},
+        {"through", required_argument, NULL, 't'},
+        {"timeout", required_argument, NULL, 'w'},
+        {"delay", required_argument, NULL, 'd'},
+        {"loop", no_argument, NULL, 'l'},
+        {"trials", required_argument, NULL, 'r'},
+        {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         switch (option) {
@@ -342,6 +359,9 @@ static bool read_options(int argc, char **argv, struct client *client, struct op
             break;
         case 'l':
             client->loop = true;
+            break;
+        case 'r':
+            options->trials = strtoul(optarg, NULL, 10);
             break;
         case 'x':
             if (options->connection_count == CONNECTIONS_MAX)
@@ -414,10 +434,28 @@ static void report(struct client *client, jack_nframes_t rate_hz, jack_nframes_t
     fflush(stdout);
 }
 
+static bool run_is_over(const struct client *client)
+{
+    return told_to_end || atomic_load(&client->gone) ||
+           (client->frames > 0 && atomic_load(&client->done_frames) >= client->frames);
+}
+
+/* Begins at frame 0 again, once the filters between have forgotten the run before. */
+static void start_again(struct client *client)
+{
+    atomic_store(&client->rested, false);
+    atomic_store_explicit(&client->started, false, memory_order_release);
+    while (!told_to_end && !atomic_load(&client->gone) && !atomic_load(&client->rested))
+        usleep(10000);
+    usleep(REST_US);
+    atomic_store(&client->done_frames, 0);
+    atomic_store_explicit(&client->started, true, memory_order_release);
+}
+
 int main(int argc, char **argv)
 {
     static struct client client; /* zero: nothing has started */
-    static struct options options = {.name = "rig", .timeout_s = 20};
+    static struct options options = {.name = "rig", .timeout_s = 20, .trials = 1};
     if (!read_options(argc, argv, &client, &options))
         return 1;
     allocate(&client, &options);
@@ -427,9 +465,15 @@ int main(int argc, char **argv)
     signal(SIGTERM, end_soon);
     puts("ready");
     fflush(stdout);
-    while (!told_to_end && !atomic_load(&client.gone) &&
-           (!client.frames || atomic_load(&client.done_frames) < client.frames))
-        usleep(10000);
+    for (unsigned long trial = 1;; trial++) {
+        while (!run_is_over(&client))
+            usleep(10000);
+        if (trial >= options.trials || told_to_end || atomic_load(&client.gone) ||
+            (atomic_load(&client.missed_frames) == 0 && atomic_load(&client.xruns) == 0))
+            break;
+        report(&client, rate_hz, period, false);
+        start_again(&client);
+    }
     bool gone = atomic_load(&client.gone);
     if (!gone)
         jack_deactivate(client.jack);
