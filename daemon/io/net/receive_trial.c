@@ -31,10 +31,28 @@ void receive_trial_refuse(struct receive_trial *trial)
     receive_trial_reset(trial, RECEIVE_RECVMMSG);
 }
 
-static void decide(struct receive_trial *trial, int64_t now_ns)
+/* Whether one path has cost far more than the other in each of its turns so far. */
+static bool is_clear(const struct receive_trial *trial, uint32_t turns)
+{
+    const double *const ns[RECEIVE_PATHS] = {trial->turns_ns[0], trial->turns_ns[1]};
+    bool clear[RECEIVE_PATHS] = {true, true}; /* this one is the expensive one */
+    for (uint32_t i = 0; i < turns; i++)
+        for (int path = 0; path < RECEIVE_PATHS; path++)
+            clear[path] = clear[path] && ns[path][i] >= RECEIVE_PATH_CLEAR * ns[!path][i];
+    return clear[0] != clear[1];
+}
+
+/* `turns` of each path are done. */
+static bool is_over(const struct receive_trial *trial, uint32_t turns)
+{
+    return turns == RECEIVE_PATH_TURNS ||
+           (turns == RECEIVE_PATH_CLEAR_TURNS && is_clear(trial, turns));
+}
+
+static void decide(struct receive_trial *trial, uint32_t turns, int64_t now_ns)
 {
     for (int path = 0; path < RECEIVE_PATHS; path++)
-        trial->cost_ns[path] = median(trial->turns_ns[path], RECEIVE_PATH_TURNS);
+        trial->cost_ns[path] = median(trial->turns_ns[path], turns);
     const enum receive_path other = trial->chosen == RECEIVE_GRO ? RECEIVE_RECVMMSG : RECEIVE_GRO;
     const bool better =
         trial->cost_ns[other] < (1 - RECEIVE_PATH_MARGIN) * trial->cost_ns[trial->chosen];
@@ -73,10 +91,11 @@ bool receive_trial_note(struct receive_trial *trial, int64_t now_ns, uint32_t da
     if (trial->measured < RECEIVE_PATH_TURN_DATAGRAMS)
         return false;
     trial->turns_ns[trial->path][trial->turn / 2] = (double)trial->cpu_ns / (double)trial->measured;
-    if (trial->turn + 1 < 2 * RECEIVE_PATH_TURNS) {
-        begin_turn(trial, trial->turn + 1);
+    const uint32_t done = trial->turn + 1;
+    if (done % RECEIVE_PATHS != 0 || !is_over(trial, done / RECEIVE_PATHS)) {
+        begin_turn(trial, done);
         return false;
     }
-    decide(trial, now_ns);
+    decide(trial, done / RECEIVE_PATHS, now_ns);
     return true;
 }

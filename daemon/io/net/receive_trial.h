@@ -6,9 +6,11 @@
  * the thread's CPU time per datagram (time in which other threads ran does not count). A turn
  * begins with what arrived after the switch: until then the queue still holds datagrams in the form
  * of the other path. Turns are short, since the more expensive path may be too slow for the
- * traffic. The path in use stays unless the other one costs at least RECEIVE_PATH_MARGIN less, so
- * that noise changes nothing. The next trial follows after RECEIVE_PATH_PAUSE_NS; each trial that
- * changes nothing doubles the pause, up to RECEIVE_PATH_PAUSE_MAX_NS.
+ * traffic; and where one path has cost RECEIVE_PATH_CLEAR times the other in each of the first
+ * RECEIVE_PATH_CLEAR_TURNS turns, the trial ends with them. The path in use stays unless the other
+ * one costs at least RECEIVE_PATH_MARGIN less, so that noise changes nothing. The next trial
+ * follows after RECEIVE_PATH_PAUSE_NS; each trial that changes nothing doubles the pause, up to
+ * RECEIVE_PATH_PAUSE_MAX_NS.
  *
  * Pure state machine without clock or socket; loop thread.
  */
@@ -23,6 +25,8 @@
 
 enum {
     RECEIVE_PATH_TURNS = 5,
+    RECEIVE_PATH_CLEAR_TURNS = 2,
+    RECEIVE_PATH_CLEAR = 2,
     RECEIVE_PATH_WARM_DATAGRAMS = 64,  /* at the start of a turn, not measured: caches fill */
     RECEIVE_PATH_TURN_DATAGRAMS = 256, /* of a turn, measured */
 };

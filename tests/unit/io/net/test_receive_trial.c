@@ -33,8 +33,8 @@ static bool run_trial_behind(struct receive_trial *trial, int64_t *now_ns, const
                                             WAKE_DATAGRAMS * cost_ns[!trial->path], false));
             continue;
         }
-        /* One turn is disturbed: the median must not mind. */
-        int64_t dear = trial->turn == 3 ? 3 : 1;
+        /* One turn of a whole trial is disturbed: the median must not mind. */
+        int64_t dear = trial->turn == 5 ? 3 : 1;
         if (receive_trial_note(trial, *now_ns, WAKE_DATAGRAMS,
                                dear * WAKE_DATAGRAMS * cost_ns[trial->path], true))
             return true;
@@ -76,6 +76,43 @@ static void test_the_cheaper_path_is_kept(void **state)
             now_ns = trial.next_ns;
         }
     }
+}
+
+/* The turns of a trial in which a datagram costs so much on each path, and in one turn, counted
+ * from 0, so many times as much; -1: in none. */
+static uint32_t turns_of(const int64_t *cost_ns, int disturbed, int64_t times)
+{
+    struct receive_trial trial;
+    uint32_t turn = 0;
+    receive_trial_reset(&trial, RECEIVE_AUTO);
+    for (int wake = 0; wake < WAKES_MAX; wake++) {
+        turn = trial.turn;
+        const int64_t dear = (int)turn == disturbed ? times : 1;
+        if (receive_trial_note(&trial, 0, WAKE_DATAGRAMS,
+                               dear * WAKE_DATAGRAMS * cost_ns[trial.path], true))
+            return turn + 1;
+    }
+    return 0;
+}
+
+static void test_a_clear_difference_ends_a_trial(void **state)
+{
+    (void)state;
+    enum { EARLY = 2 * RECEIVE_PATH_CLEAR_TURNS, ALL = 2 * RECEIVE_PATH_TURNS };
+    static const struct {
+        int64_t cost_ns[RECEIVE_PATHS];
+        int disturbed;
+        int64_t times;
+        uint32_t turns;
+    } rows[] = {
+        {{1000, 500}, -1, 1, EARLY}, {{500, 1000}, -1, 1, EARLY}, {{1000, 501}, -1, 1, ALL},
+        {{1000, 1000}, -1, 1, ALL},  {{1000, 500}, 1, 2, ALL},    {{1000, 500}, 3, 2, ALL},
+        {{1000, 1000}, 2, 9, ALL},   {{1000, 1000}, 0, 9, ALL},   {{1000, 300}, 0, 9, EARLY},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (turns_of(rows[i].cost_ns, rows[i].disturbed, rows[i].times) != rows[i].turns)
+            fail_msg("row %zu: %u turns", i,
+                     turns_of(rows[i].cost_ns, rows[i].disturbed, rows[i].times));
 }
 
 /* A socket that is behind holds more of the other kind than any fixed warm-up passes over. */
@@ -146,6 +183,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_cheaper_path_is_kept),
+        cmocka_unit_test(test_a_clear_difference_ends_a_trial),
         cmocka_unit_test(test_a_backlog_is_not_measured),
         cmocka_unit_test(test_trials_become_seldom),
         cmocka_unit_test(test_a_configured_path_is_not_measured),
