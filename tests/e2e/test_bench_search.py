@@ -2,9 +2,14 @@
 # parallel: yes
 """What benches make of their trials: the count that bench_jack finds, and which late packets bench_daemon lays at the
 machine's door."""
+import json
 import os
 import sys
+import tempfile
 import unittest
+from types import SimpleNamespace
+
+import numpy as np
 
 import convolvd as c
 
@@ -42,7 +47,38 @@ class Search(unittest.TestCase):
                 self.assertEqual(self.found(*given)[1], expect)
 
     def test_a_count_has_several_trials(self):
-        self.assertEqual(self.found(1, trials=3)[1], [1, 2, 2, 2])
+        asked = []
+
+        def carries(_, instances, *given):
+            asked.append((instances, given[3]))
+            return instances <= 1, 0.5, 1e-7
+        original, bench_jack.carries = bench_jack.carries, carries
+        try:
+            bench_jack.most("name", 256, None, 1, 3, 1, 30, print)
+        finally:
+            bench_jack.carries = original
+        self.assertEqual(asked, [(1, 3), (2, 3)])
+
+    def test_the_last_trial_counts(self):
+        """The client plays again by itself, and says each time how it went."""
+        accounts = [{"xruns": 2, "missed_frames": 256}, {"xruns": 0, "missed_frames": 0}]
+        with tempfile.TemporaryDirectory() as folder:
+            client = os.path.join(folder, "client")
+            with open(client, "w", encoding="utf-8") as file:
+                file.write("#!/bin/sh\n" f'echo "$@" > {folder}/words\n' "echo ready\n"
+                           f"head -c 32 /dev/zero > {folder}/out.f32\n"
+                           + "".join(f"echo '{json.dumps(account)}'\n" for account in accounts))
+            os.chmod(client, 0o755)
+            original, bench_jack.CLIENT = bench_jack.CLIENT, client
+            try:
+                program = SimpleNamespace(instances=0, processes=lambda: [])
+                got, account, _ = bench_jack.play(folder, program, np.zeros(8), 8, ["a"], 5)
+            finally:
+                bench_jack.CLIENT = original
+            with open(os.path.join(folder, "words"), encoding="utf-8") as file:
+                self.assertIn("--trials 5", file.read())
+        self.assertEqual((len(got), account["xruns"], account["missed_frames"]), (8, 0, 0))
+        self.assertEqual(account["before"], ["2 xruns, 256 frames missed"])
 
     def test_a_server_has_ports_for_the_limit(self):
         ports = 2 * 64 + bench_jack.LIMIT * 2 * 64 + 1 + bench_jack.LIMIT  # the driver's, the clients', the rig's

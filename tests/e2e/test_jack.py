@@ -8,6 +8,7 @@ definition at the declared latency. The server is killed and comes back; the dae
 until its ring overruns; its helper is killed; every missing frame must have a cause.
 """
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -96,6 +97,31 @@ class JackTest(unittest.TestCase):
 
     def test_two_ports(self):
         self.exact(2, 256, 4096)
+
+    def test_the_client_makes_a_late_run_again(self):
+        """jack_client --trials, which benches use: after a run with cycles left out, one on the same connections."""
+        server = self.serve(1)
+        x = np.random.default_rng(5).normal(0, 0.1, RATE // 2).astype("<f4")
+        played, captured = (os.path.join(self.folder, name) for name in ("in.f32", "out.f32"))
+        x.tofile(played)
+        with subprocess.Popen([jack.CLIENT, "--name", "rig", "--play", played, "--outputs", "1", "--capture", captured, "--inputs", "1",
+                               "--frames", str(len(x)), "--trials", "6", "--connect", "rig:out_1>rig:in_1"],
+                              env={**os.environ, **server.environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as rig:
+            self.assertEqual(rig.stdout.readline(), "ready\n")
+            time.sleep(0.1)
+            rig.send_signal(signal.SIGSTOP)
+            time.sleep(0.1)
+            rig.send_signal(signal.SIGCONT)
+            accounts = [json.loads(line) for line in rig.stdout]
+            self.assertEqual(rig.wait(c.PATIENCE_S), 0)
+        self.assertGreater(len(accounts), 1)
+        for account in accounts[:-1]:
+            self.assertFalse(jack.undisturbed(account))
+        self.assertTrue(jack.undisturbed(accounts[-1]), accounts)
+        self.assertGreater(accounts[-1]["first_frame"], accounts[0]["first_frame"] + len(x))
+        got = np.fromfile(captured, "<f4")
+        self.assertEqual(len(got), len(x))
+        np.testing.assert_array_equal(got, x)  # its own output, in the same cycle
 
     def test_eight_ports(self):
         self.exact(8, 64, 4096)
