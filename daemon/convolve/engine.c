@@ -68,6 +68,9 @@ static uint64_t or_default(uint64_t value, uint64_t standard)
     return value != 0 ? value : standard;
 }
 
+/* Rows of a slot's table: its own, one of zeros, and what is lost where the first is aligned. */
+enum { SLOT_ROWS = ROWS_PER_BATCH + 2 };
+
 /* The device with memory for `slot_count` batches and the worker's. */
 static int open_device(struct engine *engine, const struct engine_options *options,
                        struct problem *problem)
@@ -89,8 +92,7 @@ static int open_device(struct engine *engine, const struct engine_options *optio
         .state_bytes = or_default(options->state_bytes, UINT64_C(512) << 20),
         .output_bytes = slots * (slot_floats * sizeof(float) + guard_room),
         .table_bytes =
-            slots * ((ROWS_PER_BATCH + 2) * (sizeof(struct row) + sizeof(struct row_group)) +
-                     2 * guard_room),
+            slots * (SLOT_ROWS * (sizeof(struct row) + sizeof(struct row_group)) + 2 * guard_room),
         .guards = options->guards,
         .node = options->node,
         .allowed = options->allowed,
@@ -128,7 +130,7 @@ static int open_slots(struct engine *engine, struct problem *problem)
                                reports_bytes + samples_bytes, &results, problem);
         if (error == 0)
             error = arena_take(&engine->device.table, engine->device.upload,
-                               (ROWS_PER_BATCH + 2) * sizeof(struct row), &rows, problem);
+                               SLOT_ROWS * sizeof(struct row), &rows, problem);
         if (error == 0)
             error = arena_take(&engine->device.table, engine->device.upload,
                                (ROWS_PER_BATCH + 1) * sizeof(struct row_group), &groups, problem);

@@ -42,6 +42,7 @@ static cl_int widen(struct engine *engine, struct slot *slot, struct kernel *ker
                     const struct kernel_argument *arguments, cl_uint count)
 {
     enum { ROW_FIRST = 5, MOST = LAUNCH_ARGUMENTS + STAGE_NUMBERS };
+    static_assert((int)BLOCKS_MAX <= (int)ROWS_PER_BATCH, "no launch has more rows or blocks");
     const cl_uint idle = (cl_uint)(slot->rows_offset + ROWS_PER_BATCH);
     const size_t global[2] = {ROWS_PER_BATCH, 1}, local[2] = {1, 1};
     struct kernel_argument same[MOST];

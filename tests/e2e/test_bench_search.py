@@ -23,8 +23,9 @@ class Search(unittest.TestCase):
         """What `most` finds where so many go through, and the counts it tried."""
         tried = []
 
-        def carries(_, instances, *__):
+        def carries(_, instances, *given):
             tried.append(instances)
+            self.assertEqual(given[3], trials)
             return instances <= carried, 0.5, 1e-7
         original, bench_jack.carries = bench_jack.carries, carries
         try:
@@ -47,17 +48,8 @@ class Search(unittest.TestCase):
                 self.assertEqual(self.found(*given)[1], expect)
 
     def test_a_count_has_several_trials(self):
-        asked = []
-
-        def carries(_, instances, *given):
-            asked.append((instances, given[3]))
-            return instances <= 1, 0.5, 1e-7
-        original, bench_jack.carries = bench_jack.carries, carries
-        try:
-            bench_jack.most("name", 256, None, 1, 3, 1, 30, print)
-        finally:
-            bench_jack.carries = original
-        self.assertEqual(asked, [(1, 3), (2, 3)])
+        """Of the client, on the connections it has made once."""
+        self.assertEqual(self.found(1, trials=3)[1], [1, 2])
 
     def test_the_last_trial_counts(self):
         """The client plays again by itself, and says each time how it went."""

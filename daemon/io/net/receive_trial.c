@@ -34,7 +34,7 @@ void receive_trial_refuse(struct receive_trial *trial)
 /* Whether one path has cost far more than the other in each of its turns so far. */
 static bool is_clear(const struct receive_trial *trial, uint32_t turns)
 {
-    const double *const ns[RECEIVE_PATHS] = {trial->turns_ns[0], trial->turns_ns[1]};
+    const double(*ns)[RECEIVE_PATH_TURNS] = trial->turns_ns;
     bool clear[RECEIVE_PATHS] = {true, true}; /* this one is the expensive one */
     for (uint32_t i = 0; i < turns; i++)
         for (int path = 0; path < RECEIVE_PATHS; path++)

@@ -26,11 +26,15 @@ static void traits_follow_from_the_device(void **state)
           .depth = 3,
           .depth_short = 6,
           .polled = true}},
-        {{.vector_floats = 16, .local_bytes = 1 << 20, .compute_units = 6},
+        {{.vector_floats = 16,
+          .local_bytes = 1 << 20,
+          .compute_units = 6,
+          .platform = "Portable Computing Language"},
          {.lanes = 16,
           .items = 1,
           .vector = 16,
           .threads = 6,
+          .widest_first = true,
           .local_budget_bytes = (1 << 20) - 32 - 1024,
           .depth = 2,
           .depth_short = 2}},
@@ -59,6 +63,7 @@ static void traits_follow_from_the_device(void **state)
         assert_int_equal(got.depth, rows[i].expect.depth);
         assert_int_equal(got.depth_short, rows[i].expect.depth_short);
         assert_int_equal(got.polled, rows[i].expect.polled);
+        assert_int_equal(got.widest_first, rows[i].expect.widest_first);
     }
 }
 
