@@ -52,7 +52,7 @@ int stream_open(struct engine *engine, const struct stream_options *options, str
     s->times_mask = made.times_mask;
     s->jump_max = made.jump_max;
     s->history = made.history;
-    s->cleared_until = FIRST_POSITION;
+    s->cleared_until = s->fresh_until = FIRST_POSITION; /* the device has the silence before */
     s->levels = calloc(options->channels, sizeof *s->levels);
     s->partial = calloc(options->channels, sizeof *s->partial);
     s->recent = recent_open(options->channels);

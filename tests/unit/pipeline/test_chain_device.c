@@ -184,15 +184,42 @@ static void a_chain_stays_on_the_device(void **state)
         const uint64_t frames_between = FRAMES + 89, frame_bytes = CHANNELS * sizeof(float);
         assert_int_equal(inside.fed_bytes, frames_between * frame_bytes);
         assert_int_equal(outside.fed_bytes, 0);
-        /* Of the second stage's ring only what no result fills goes in: its tail's silence. The
-         * first one's begins with a lap of silence. */
+        /* Of the second stage's ring only what no result fills goes in: its tail's silence. */
         const uint64_t input = outside.ring_bytes - inside.ring_bytes;
         assert_true(input >= frames_between * frame_bytes);
-        assert_true(inside.ring_bytes < (uint64_t)(RING + FRAMES + 4 * HOP + 90) * CHANNELS * 2 +
+        assert_true(inside.ring_bytes < (uint64_t)(FRAMES + 4 * HOP + 90) * CHANNELS * 2 +
                                             (uint64_t)(4 * HOP + 200) * frame_bytes);
     }
     free(fed);
     free(by_host);
+    signal_free(signal);
+}
+
+/* What lies in a ring before the first frame is silence, and the device has it from the start: the
+ * first batch of a stream copies its own frames, not a lap. */
+static void the_first_batch_copies_its_own_frames_alone(void **state)
+{
+    (void)state;
+    struct test_signal *signal = signal_noise("s16be", CHANNELS, HOP, 3);
+    struct test_plan plans[2];
+    struct stream *streams[2];
+    for (int s = 0; s < 2; s++) {
+        test_plan_diagonal(&plans[s], signal, HOP, 90, true, OUTPUT_REAL);
+        plans[s].spec.variant = "local"; /* small enough for the host, too */
+        streams[s] = open_stream(&plans[s], signal, 1e6);
+    }
+    struct engine_traffic before, after;
+    engine_traffic(engine, &before);
+    const struct packet packet = {.frames = HOP, .payload = signal->bytes};
+    assert_int_equal(stream_put(streams[0], &packet), VERDICT_ACCEPTED);
+    work(streams);
+    engine_traffic(engine, &after);
+    assert_int_equal(after.ring_bytes - before.ring_bytes, HOP * CHANNELS * 2);
+    assert_true(after.presence_bytes - before.presence_bytes <= HOP / 8 + sizeof(uint32_t));
+    for (int s = 0; s < 2; s++) {
+        stream_close(streams[s]);
+        test_plan_free(&plans[s]);
+    }
     signal_free(signal);
 }
 
@@ -221,6 +248,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chain_stays_on_the_device),
+        cmocka_unit_test(the_first_batch_copies_its_own_frames_alone),
         cmocka_unit_test(a_stage_on_the_host_is_not_fed),
     };
     return cmocka_run_group_tests(tests, open_mirrored_engine, close_engine);
