@@ -329,6 +329,7 @@ static void on_prepared(void *context, int error, const struct problem *problem)
     handover_drop_unused(service->environment.handover);
     process->phase = PROCESS_RUNNING;
     store_give(service->store, process->pipelines);
+    watch_ask(service->watch);
     service->error = pipelines_start(process->pipelines, &service->problem);
     if (service->error != 0) {
         drain_within_timeout(service);

@@ -231,15 +231,20 @@ static void ask_for_memory(void)
     getrlimit(RLIMIT_MEMLOCK, &limit);
     if (limit.rlim_cur == RLIM_INFINITY && mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0)
         log_notice("locked memory refused (%s)", strerror(errno));
-    const long space_kib = read_kib("/proc/self/status", "VmLck:"),
-               held_kib = read_kib("/proc/self/smaps_rollup", "Locked:");
+    const long space_kib = read_kib("/proc/self/status", "VmLck:");
     if (space_kib > 0)
-        log_info("memory: %ld MiB locked so far, of %ld MiB of address space", held_kib / 1024,
-                 space_kib / 1024);
+        log_info("memory: %ld MiB locked so far, of %ld MiB of address space",
+                 read_kib("/proc/self/smaps_rollup", "Locked:") / 1024, space_kib / 1024);
     else
         log_info("memory: not locked; the limit is %llu KiB here, LimitMEMLOCK=infinity in the "
                  "unit raises it",
                  (unsigned long long)limit.rlim_cur / 1024);
+}
+
+void watch_ask(struct watch *watch)
+{
+    ask_for_priority(watch->process->loops);
+    ask_for_memory();
 }
 
 /* ---- life ------------------------------------------------------------------------------- */
@@ -308,8 +313,6 @@ void watch_ready(struct watch *watch)
     int64_t now_ns = clock_monotonic_ns();
     if (!watch->ready) {
         log_running(watch->process);
-        ask_for_priority(watch->process->loops);
-        ask_for_memory();
         log_info("ready after %.0f ms", (double)(now_ns - watch->process->started_ns) / NS_PER_MS);
     }
     watch->ready = true;

@@ -1,8 +1,7 @@
 /*
  * The watchdog: about once a second it checks that every stage of every pipeline makes progress,
- * tells systemd about it (sd_notify(3)), and lets losses be logged. When the daemon is ready it
- * also asks for real-time priority and locked memory, as far as the limits allow, and logs what it
- * got.
+ * tells systemd about it (sd_notify(3)), and lets losses be logged. Before the streams run it asks
+ * for real-time priority and locked memory, as far as the limits allow, and logs what it got.
  *
  * A stage is stuck when it had work at the last check, has work now, and finished nothing in
  * between:
@@ -30,6 +29,10 @@ struct watch;
 /* `process` outlives it. 0 or ERROR_MEMORY. */
 int watch_open(const struct process *process, struct watch **out);
 void watch_close(struct watch *watch); /* frees itself after uv's close; NULL is fine */
+
+/* Before the streams run: asks for priority and memory. Where memory is locked, the kernel walks
+ * all of it, 15 to 24 ms with a GPU's driver on a Xeon: time in which no stream gets its turn. */
+void watch_ask(struct watch *watch);
 
 /* What systemd is told: the daemon is ready (again), reads its configuration again, stops. */
 void watch_ready(struct watch *watch);

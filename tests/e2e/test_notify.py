@@ -90,6 +90,9 @@ class Notify(unittest.TestCase):
         with self.daemon(manager) as daemon:
             c.wait_for(lambda: manager.times("READY"), "READY")
             self.assertTrue(daemon.said("running:"))
+            said = daemon.output() # the kernel walks all memory for the second of these, and no stream waits for that
+            self.assertEqual([said.count(word) for word in ("priority: ", "memory: ")], [1, 1], said)
+            self.assertLess(max(map(said.index, ("priority: ", "memory: "))), said.index("running:"), said)
             self.feed(1)
             c.wait_for(lambda: any("latency" in s and "latency 0 ms" not in s for s in manager.values("STATUS")), "a latency")
             self.assertEqual(manager.times("WATCHDOG"), []) # nobody asked for it
