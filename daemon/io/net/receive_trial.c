@@ -6,8 +6,8 @@
 static void begin_turn(struct receive_trial *trial, uint32_t turn)
 {
     trial->turn = turn;
-    trial->path = turn % 2 == 0 ? RECEIVE_RECVMMSG : RECEIVE_GRO;
-    trial->datagrams = trial->measured = 0;
+    trial->path = turn % 2 == 0 ? RECEIVE_GRO : RECEIVE_RECVMMSG;
+    trial->datagrams = trial->measured = trial->messages = 0;
     trial->cpu_ns = 0;
 }
 
@@ -49,6 +49,21 @@ static bool is_over(const struct receive_trial *trial, uint32_t turns)
            (turns == RECEIVE_PATH_CLEAR_TURNS && is_clear(trial, turns));
 }
 
+/* The trial is over: this path from now on. */
+static void choose(struct receive_trial *trial, enum receive_path path, int64_t now_ns)
+{
+    const int64_t longer_ns = 2 * trial->pause_ns;
+    if (path != trial->chosen || trial->trials == 0)
+        trial->pause_ns = RECEIVE_PATH_PAUSE_NS;
+    else
+        trial->pause_ns =
+            longer_ns < RECEIVE_PATH_PAUSE_MAX_NS ? longer_ns : RECEIVE_PATH_PAUSE_MAX_NS;
+    trial->path = trial->chosen = path;
+    trial->measuring = false;
+    trial->next_ns = now_ns + trial->pause_ns;
+    trial->trials++;
+}
+
 static void decide(struct receive_trial *trial, uint32_t turns, int64_t now_ns)
 {
     for (int path = 0; path < RECEIVE_PATHS; path++)
@@ -56,22 +71,11 @@ static void decide(struct receive_trial *trial, uint32_t turns, int64_t now_ns)
     const enum receive_path other = trial->chosen == RECEIVE_GRO ? RECEIVE_RECVMMSG : RECEIVE_GRO;
     const bool better =
         trial->cost_ns[other] < (1 - RECEIVE_PATH_MARGIN) * trial->cost_ns[trial->chosen];
-    if (better)
-        trial->chosen = other;
-    const int64_t longer_ns = 2 * trial->pause_ns;
-    if (better || trial->trials == 0)
-        trial->pause_ns = RECEIVE_PATH_PAUSE_NS;
-    else
-        trial->pause_ns =
-            longer_ns < RECEIVE_PATH_PAUSE_MAX_NS ? longer_ns : RECEIVE_PATH_PAUSE_MAX_NS;
-    trial->path = trial->chosen;
-    trial->measuring = false;
-    trial->next_ns = now_ns + trial->pause_ns;
-    trial->trials++;
+    choose(trial, better ? other : trial->chosen, now_ns);
 }
 
-bool receive_trial_note(struct receive_trial *trial, int64_t now_ns, uint32_t datagrams,
-                        int64_t cpu_ns, bool settled)
+bool receive_trial_note(struct receive_trial *trial, int64_t now_ns,
+                        const struct receive_wake *wake)
 {
     if (!trial->measuring) {
         if (now_ns >= trial->next_ns) {
@@ -80,18 +84,25 @@ bool receive_trial_note(struct receive_trial *trial, int64_t now_ns, uint32_t da
         }
         return false;
     }
-    if (!settled)
+    if (!wake->settled)
         return false;
-    trial->datagrams += datagrams;
+    trial->datagrams += wake->datagrams;
     /* The wake-up that ends the warm-up is not measured: it began before that was known. */
-    if (trial->datagrams - datagrams >= RECEIVE_PATH_WARM_DATAGRAMS) {
-        trial->measured += datagrams;
-        trial->cpu_ns += cpu_ns;
+    if (trial->datagrams - wake->datagrams >= RECEIVE_PATH_WARM_DATAGRAMS) {
+        trial->measured += wake->datagrams;
+        trial->messages += wake->messages;
+        trial->cpu_ns += wake->cpu_ns;
     }
     if (trial->measured < RECEIVE_PATH_TURN_DATAGRAMS)
         return false;
-    trial->turns_ns[trial->path][trial->turn / 2] = (double)trial->cpu_ns / (double)trial->measured;
+    const double cost_ns = (double)trial->cpu_ns / (double)trial->measured;
     const uint32_t done = trial->turn + 1;
+    trial->turns_ns[trial->path][trial->turn / 2] = cost_ns;
+    if (done == 1 && trial->measured >= RECEIVE_PATH_TRAIN * trial->messages) {
+        trial->cost_ns[RECEIVE_GRO] = cost_ns;
+        choose(trial, RECEIVE_GRO, now_ns);
+        return true;
+    }
     if (done % RECEIVE_PATHS != 0 || !is_over(trial, done / RECEIVE_PATHS)) {
         begin_turn(trial, done);
         return false;

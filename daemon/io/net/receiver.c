@@ -412,9 +412,16 @@ static void log_choice(const struct receiver *r, enum receive_path before)
     const struct receive_trial *trial = &r->trial;
     if (trial->chosen == before && trial->trials > 1)
         return;
-    log_info("stream %s: receive path: %s (CPU time per datagram: recvmmsg %.0f ns, gro %.0f ns)",
-             r->options.stream, receive_path_name(trial->chosen), trial->cost_ns[RECEIVE_RECVMMSG],
-             trial->cost_ns[RECEIVE_GRO]);
+    if (trial->cost_ns[RECEIVE_RECVMMSG] > 0)
+        log_info(
+            "stream %s: receive path: %s (CPU time per datagram: recvmmsg %.0f ns, gro %.0f ns)",
+            r->options.stream, receive_path_name(trial->chosen), trial->cost_ns[RECEIVE_RECVMMSG],
+            trial->cost_ns[RECEIVE_GRO]);
+    else
+        log_info(
+            "stream %s: receive path: gro (%.0f ns of CPU time per datagram, in batches so long "
+            "that recvmmsg was not tried)",
+            r->options.stream, trial->cost_ns[RECEIVE_GRO]);
 }
 
 static void wake(uv_poll_t *poll, int status, int events)
@@ -424,16 +431,21 @@ static void wake(uv_poll_t *poll, int status, int events)
     enum receive_path before = r->trial.chosen;
     bool measuring = r->trial.measuring;
     int64_t begun_ns = measuring ? thread_cpu_ns() : 0;
+    const uint64_t messages = r->figures.messages;
     const bool asks = r->options.may_read_ns != NULL;
     const int64_t may_ns = asks ? r->options.may_read_ns(r->options.turn) : INT64_MAX;
     uint32_t datagrams = read_wake(r, r->options.work_per_wake, may_ns, false);
     if (asks && may_ns != INT64_MAX) /* offset_read_ns: when the reading began */
         r->options.has_read(r->options.turn, clock_monotonic_ns() - r->offset_read_ns);
-    int64_t cpu_ns = measuring ? thread_cpu_ns() - begun_ns : 0;
     if (!r->running)
         return;
-    const bool settled = r->last_receive_ns >= r->switched_ns;
-    if (receive_trial_note(&r->trial, r->read.now_ns, datagrams, cpu_ns, settled))
+    const struct receive_wake read = {
+        .datagrams = datagrams,
+        .messages = (uint32_t)(r->figures.messages - messages),
+        .cpu_ns = measuring ? thread_cpu_ns() - begun_ns : 0,
+        .settled = r->last_receive_ns >= r->switched_ns,
+    };
+    if (receive_trial_note(&r->trial, r->read.now_ns, &read))
         log_choice(r, before);
     use_path(r);
 }

@@ -21,6 +21,7 @@
 #include "io/net/network_source.h"
 #include "wire/rtp.h"
 #include "io/net/handover.h"
+#include "io/net/receive_trial.h"
 #include "io/net/socket.h"
 #include "io/sources.h"
 
@@ -37,6 +38,7 @@ enum {
     PACKETS_MAX = RING_FRAMES / FRAMES,
     PAYLOAD_BYTES = FRAMES * FRAME_BYTES,
     BATCH_MAX = 60,
+    BATCH_SHORT = RECEIVE_PATH_TRAIN / 2, /* both paths are tried */
 };
 
 struct fixture {
@@ -289,20 +291,26 @@ static void send_datagrams(const struct fixture *f, const uint8_t *bytes, const 
     }
 }
 
-static void send_run(const struct fixture *f, uint32_t from, uint32_t count, bool batches)
+/* `batch`: packets of each; 1: one by one. */
+static void send_batches(const struct fixture *f, uint32_t from, uint32_t count, int batch)
 {
     static uint8_t bytes[BATCH_MAX * 512];
     static size_t sizes[BATCH_MAX];
     while (count > 0) {
         int now = 0;
         size_t used = 0;
-        for (; now < BATCH_MAX && count > 0; now++, count--) {
+        for (; now < batch && count > 0; now++, count--) {
             sizes[now] = build(f, from, from, GOOD, bytes + used);
             used += sizes[now];
             from++;
         }
-        send_datagrams(f, bytes, sizes, now, batches);
+        send_datagrams(f, bytes, sizes, now, batch > 1);
     }
+}
+
+static void send_run(const struct fixture *f, uint32_t from, uint32_t count, bool batches)
+{
+    send_batches(f, from, count, batches ? BATCH_MAX : 1);
 }
 
 static void run_until_read(struct fixture *f, uint64_t datagrams)
@@ -574,7 +582,7 @@ static void test_a_trial_loses_nothing(void **state)
         bool queued_across = false;
         while (ledger.receive.trials == 0 && sent + 1200 < PACKETS_MAX) {
             enum receive_path before = ledger.receive.path;
-            send_run(&f, sent, 1200, batches);
+            send_batches(&f, sent, 1200, batches ? BATCH_SHORT : 1);
             sent += 1200;
             while (ledger.datagrams + 300 < sent) { /* never empty */
                 uv_run(&f.loop, UV_RUN_NOWAIT);
@@ -593,6 +601,25 @@ static void test_a_trial_loses_nothing(void **state)
     }
 }
 
+/* A stream in long batches is read in batches from its first one on. */
+static void test_long_batches_are_never_read_one_by_one(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct source_ledger ledger;
+    open_fixture(&f, "rtp", RECEIVE_AUTO, 0, NULL);
+    send_run(&f, 0, 1200, true);
+    run_until_read(&f, 1200);
+    ledger_of(&f, &ledger);
+    assert_int_equal(ledger.receive.path, RECEIVE_GRO);
+    assert_int_equal(ledger.receive.trials, 1);
+    assert_int_equal(ledger.receive.messages, 1200 / BATCH_MAX);
+    assert_true(ledger.receive.cost_ns[RECEIVE_GRO] > 0);
+    assert_true(ledger.receive.cost_ns[RECEIVE_RECVMMSG] == 0);
+    assert_int_equal(f.in_batches, 1200);
+    close_fixture(&f);
+}
+
 /* What the socket has queued when one source hands it to the next is cut right, although the next
  * has seen no batch yet. */
 static void hand_over_queued(enum receive_path first, enum receive_path second)
@@ -608,7 +635,7 @@ static void hand_over_queued(enum receive_path first, enum receive_path second)
     uint32_t sent = 0;
     enum receive_path path;
     do { /* RECEIVE_AUTO: until UDP_GRO has gone off with batches queued */
-        send_run(&before, sent, 300, true);
+        send_batches(&before, sent, 300, first == RECEIVE_AUTO ? BATCH_SHORT : BATCH_MAX);
         sent += 300;
         path = ledger.receive.path;
         uv_run(&before.loop, UV_RUN_NOWAIT);
@@ -662,6 +689,7 @@ int main(void)
         cmocka_unit_test(test_stop_reads_what_is_there),
         cmocka_unit_test(test_dropped_batches),
         cmocka_unit_test(test_a_trial_loses_nothing),
+        cmocka_unit_test(test_long_batches_are_never_read_one_by_one),
         cmocka_unit_test(test_queued_batches_are_handed_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

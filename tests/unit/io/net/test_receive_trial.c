@@ -13,6 +13,14 @@
 
 enum { WAKE_DATAGRAMS = 64, WAKES_MAX = 100000 };
 
+/* A wake-up that read WAKE_DATAGRAMS, each in a message of its own, at so much a datagram. */
+static bool note(struct receive_trial *trial, int64_t now_ns, int64_t cost_ns, bool settled)
+{
+    const struct receive_wake wake = {WAKE_DATAGRAMS, WAKE_DATAGRAMS, WAKE_DATAGRAMS * cost_ns,
+                                      settled};
+    return receive_trial_note(trial, now_ns, &wake);
+}
+
 /*
  * Runs one trial in which a datagram costs so much on each path; false: it never ended. After each
  * switch so many wake-ups read what the queue held before, at the other path's cost.
@@ -29,14 +37,12 @@ static bool run_trial_behind(struct receive_trial *trial, int64_t *now_ns, const
         before = trial->path;
         if (queued > 0) {
             queued--;
-            assert_false(receive_trial_note(trial, *now_ns, WAKE_DATAGRAMS,
-                                            WAKE_DATAGRAMS * cost_ns[!trial->path], false));
+            assert_false(note(trial, *now_ns, cost_ns[!trial->path], false));
             continue;
         }
         /* One turn of a whole trial is disturbed: the median must not mind. */
         int64_t dear = trial->turn == 5 ? 3 : 1;
-        if (receive_trial_note(trial, *now_ns, WAKE_DATAGRAMS,
-                               dear * WAKE_DATAGRAMS * cost_ns[trial->path], true))
+        if (note(trial, *now_ns, dear * cost_ns[trial->path], true))
             return true;
         assert_true((unsigned)trial->path < RECEIVE_PATHS);
     }
@@ -88,8 +94,7 @@ static uint32_t turns_of(const int64_t *cost_ns, int disturbed, int64_t times)
     for (int wake = 0; wake < WAKES_MAX; wake++) {
         turn = trial.turn;
         const int64_t dear = (int)turn == disturbed ? times : 1;
-        if (receive_trial_note(&trial, 0, WAKE_DATAGRAMS,
-                               dear * WAKE_DATAGRAMS * cost_ns[trial.path], true))
+        if (note(&trial, 0, dear * cost_ns[trial.path], true))
             return turn + 1;
     }
     return 0;
@@ -106,13 +111,50 @@ static void test_a_clear_difference_ends_a_trial(void **state)
         uint32_t turns;
     } rows[] = {
         {{1000, 500}, -1, 1, EARLY}, {{500, 1000}, -1, 1, EARLY}, {{1000, 501}, -1, 1, ALL},
-        {{1000, 1000}, -1, 1, ALL},  {{1000, 500}, 1, 2, ALL},    {{1000, 500}, 3, 2, ALL},
-        {{1000, 1000}, 2, 9, ALL},   {{1000, 1000}, 0, 9, ALL},   {{1000, 300}, 0, 9, EARLY},
+        {{1000, 1000}, -1, 1, ALL},  {{1000, 500}, 0, 2, ALL},    {{1000, 500}, 2, 2, ALL},
+        {{1000, 1000}, 3, 9, ALL},   {{1000, 1000}, 1, 9, ALL},   {{1000, 300}, 1, 9, EARLY},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (turns_of(rows[i].cost_ns, rows[i].disturbed, rows[i].times) != rows[i].turns)
             fail_msg("row %zu: %u turns", i,
                      turns_of(rows[i].cost_ns, rows[i].disturbed, rows[i].times));
+}
+
+/* The wake-ups of one turn, of so many datagrams each. */
+static int turn_wakes(int datagrams)
+{
+    const int warm = (RECEIVE_PATH_WARM_DATAGRAMS + datagrams - 1) / datagrams;
+    return warm + (RECEIVE_PATH_TURN_DATAGRAMS + datagrams - 1) / datagrams;
+}
+
+/* The wake-ups of a trial in which so many datagrams come in so many messages; 0: it never ended.
+ */
+static int wakes_of(struct receive_trial *trial, uint32_t datagrams, uint32_t messages)
+{
+    const struct receive_wake wake = {datagrams, messages, 1000 * datagrams, true};
+    receive_trial_reset(trial, RECEIVE_AUTO);
+    for (int wakes = 1; wakes < WAKES_MAX; wakes++)
+        if (receive_trial_note(trial, 0, &wake))
+            return wakes;
+    return 0;
+}
+
+/* The path that is too slow for long trains is never tried: its cost stays unknown. */
+static void test_long_trains_end_a_trial_at_once(void **state)
+{
+    (void)state;
+    enum { TRAINS = 4, LONG = TRAINS * RECEIVE_PATH_TRAIN };
+    struct receive_trial trial;
+    assert_int_equal(turn_wakes(LONG), wakes_of(&trial, LONG, TRAINS));
+    assert_int_equal(trial.path, RECEIVE_GRO);
+    assert_int_equal(trial.chosen, RECEIVE_GRO);
+    assert_int_equal((int64_t)trial.cost_ns[RECEIVE_GRO], 1000);
+    assert_int_equal((int64_t)trial.cost_ns[RECEIVE_RECVMMSG], 0);
+    assert_int_equal(trial.next_ns, RECEIVE_PATH_PAUSE_NS);
+    /* One datagram fewer, and both are measured. */
+    assert_true(wakes_of(&trial, LONG - 1, TRAINS) > 2 * turn_wakes(LONG - 1));
+    assert_int_equal((int64_t)trial.cost_ns[RECEIVE_RECVMMSG], 1000);
+    assert_int_equal(trial.chosen, RECEIVE_RECVMMSG);
 }
 
 /* A socket that is behind holds more of the other kind than any fixed warm-up passes over. */
@@ -147,7 +189,7 @@ static void test_trials_become_seldom(void **state)
         assert_true(run_trial(&trial, &now_ns, same_ns));
         assert_int_equal(trial.next_ns - now_ns, pause_ns);
         assert_false(trial.measuring);
-        receive_trial_note(&trial, trial.next_ns - 1, WAKE_DATAGRAMS, 0, true);
+        note(&trial, trial.next_ns - 1, 0, true);
         assert_false(trial.measuring);
         now_ns = trial.next_ns;
     }
@@ -184,6 +226,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_cheaper_path_is_kept),
         cmocka_unit_test(test_a_clear_difference_ends_a_trial),
+        cmocka_unit_test(test_long_trains_end_a_trial_at_once),
         cmocka_unit_test(test_a_backlog_is_not_measured),
         cmocka_unit_test(test_trials_become_seldom),
         cmocka_unit_test(test_a_configured_path_is_not_measured),
