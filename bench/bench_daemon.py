@@ -33,6 +33,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import numpy as np
@@ -45,6 +46,7 @@ BLOCK = 4096
 LOSS_LIMIT = 1e-4
 BEHIND_BLOCKS, BEHIND_S = 8, 0.020  # p90 latency that still counts as keeping up
 ATTEMPTS = 2
+START_S = 60  # for longer no program starts
 LATENCY_S = 1.0  # a trial for latencies: its slowest hundredth is 10 ms
 SENDER_SLACK = 1.02  # a sender that took this much longer than asked could not keep the rate
 STEP = 2 ** (1 / 8)  # of a ladder
@@ -128,12 +130,17 @@ class Program:
             self.prefix = REAL_TIME
 
     def launch(self, command):
-        self.process = subprocess.Popen(self.prefix + command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        lines = []
-        for line in self.process.stdout:
-            lines.append(line)
-            if "ready" in line:
-                return
+        for _ in range(ATTEMPTS):  # a flowgraph of GNU Radio may hang as it starts
+            self.process = subprocess.Popen(self.prefix + command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            patience = threading.Timer(START_S, self.process.kill)
+            patience.start()
+            lines = []
+            for line in self.process.stdout:
+                lines.append(line)
+                if "ready" in line:
+                    patience.cancel()
+                    return
+            patience.cancel()
         raise RuntimeError(f"{self.name} did not start:\n{''.join(lines)}")
 
     def finish(self):
