@@ -48,8 +48,7 @@ static const int64_t source_grace_ns = 5 * NS_PER_SECOND;
 
 struct service {
     const struct service_options *options;
-    struct process
-        process; /* loop thread; config and pipelines: the start's job's while it prepares */
+    struct process process; /* loop thread; config, pipelines: the start's while it prepares */
 
     /* loop thread */
     int error; /* why the run fails */
