@@ -439,13 +439,13 @@ static void wake(uv_poll_t *poll, int status, int events)
         r->options.has_read(r->options.turn, clock_monotonic_ns() - r->offset_read_ns);
     if (!r->running)
         return;
-    const struct receive_wake read = {
+    const struct receive_wake got = {
         .datagrams = datagrams,
         .messages = (uint32_t)(r->figures.messages - messages),
         .cpu_ns = measuring ? thread_cpu_ns() - begun_ns : 0,
         .settled = r->last_receive_ns >= r->switched_ns,
     };
-    if (receive_trial_note(&r->trial, r->read.now_ns, &read))
+    if (receive_trial_note(&r->trial, r->read.now_ns, &got))
         log_choice(r, before);
     use_path(r);
 }
