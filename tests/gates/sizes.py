@@ -1,18 +1,13 @@
 #!/usr/bin/python3
-"""Files and functions stay short enough to read: 600 lines a file in daemon, kernels and clients, 800 in
-tests and bench; 80 lines a function, 120 in tests and bench, where a function may hold its table of cases.
+"""Functions stay short enough to read: 80 lines, 120 in tests and bench, where a function may hold its table of cases.
 
-A README.md of the file's folder may grant a longer file with the reason:
-
-    long: file.c — why it is one file
+Files have no limit: a file ends where its concern ends.
 """
 import ast
-import os
 import re
 
-from common import files, finish, notes, read, rule, without_comments
+from common import files, finish, read, rule, without_comments
 
-FILE_LINES = {"daemon": 600, "kernels": 600, "clients": 600, "tests": 800, "bench": 800}
 FUNCTION_LINES = {"daemon": 80, "kernels": 80, "clients": 80, "tests": 120, "bench": 120}
 ENDINGS = (".c", ".h", ".cl", ".clh", ".py", ".sh", ".cc", ".cu")
 
@@ -45,31 +40,20 @@ def is_python(path, text):
 
 
 def main():
-    long_files, long_functions, stale = [], [], []
+    long_functions = []
     counted = 0
-    for top, most in FILE_LINES.items():
-        granted = {}
+    for top, most in FUNCTION_LINES.items():
         for path in files(top):
-            folder = os.path.dirname(path)
-            if folder not in granted:
-                granted[folder] = {name for names, _ in notes(folder, "long") for name in names}
             text = read(path)
             if not path.endswith(ENDINGS) and not text.startswith("#!"):
                 continue
-            name, length = os.path.basename(path), text.count("\n")
-            if length > most and name not in granted[folder]:
-                long_files.append(f"{path}: {length} lines, at most {most} (or `long: {name} — reason` in its README.md)")
-            if length <= most and name in granted[folder]:
-                stale.append(f"{folder}/README.md: {name} has {length} lines; drop its `long:` line")
             functions = python_functions(path, text) if is_python(path, text) else \
                 c_functions(text) if path.endswith((".c", ".h", ".cl", ".clh", ".cc", ".cu")) else ()
             for line, lines, function in functions:
                 counted += 1
-                if lines > FUNCTION_LINES[top]:
-                    long_functions.append(f"{path}:{line}: {function} has {lines} lines, at most {FUNCTION_LINES[top]}")
-    rule("no file is longer than its folder allows", long_files)
+                if lines > most:
+                    long_functions.append(f"{path}:{line}: {function} has {lines} lines, at most {most}")
     rule(f"no function is longer than its folder allows ({counted} counted)", long_functions)
-    rule("each `long:` line of a README.md names a long file", stale)
     finish()
 
 
