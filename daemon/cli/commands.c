@@ -79,8 +79,8 @@ static int run_service(const struct arguments *arguments)
     };
     struct problem problem = {0};
     log_start();
-    int error = service_run(&options, &problem);
-    int status = error == 0 ? EXIT_SUCCESS : fail(&problem);
+    const int ended = service_run(&options, &problem);
+    const int status = ended < 0 ? fail(&problem) : ended;
     log_stop(NS_PER_SECOND); /* a log that nobody reads does not keep the process */
     /* A driver whose call never returned may keep exit() from ending. */
     fflush(NULL);

@@ -8,9 +8,7 @@
 #define CONVOLVD_SERVICE_HUNG_H
 
 #include "pipeline/pipelines.h"
-
-/* The exit status of a process that did not wait for what hung. */
-enum { SERVICE_EXIT_CUT = 3 };
+#include "service/exit_status.h"
 
 /* Streams that the drain timeout has cut off. */
 void hung_name_streams(const struct pipelines *pipelines);

@@ -51,7 +51,8 @@ struct service {
     struct process process; /* loop thread; config, pipelines: the start's while it prepares */
 
     /* loop thread */
-    int error; /* why the run fails */
+    int error;       /* why the run fails */
+    int exit_status; /* of a run that does not fail: 0 or enum service_exit */
     struct problem problem;
     uv_loop_t loop;
     struct io_environment environment; /* of every source and sink; with osc_hub */
@@ -572,7 +573,8 @@ int service_run(const struct service_options *options, struct problem *problem)
     if (error == 0) {
         assert(service->process.phase == PROCESS_STOPPED);
         signals_close(&service->signals);
-        if ((error = service->error) < 0 && problem != NULL)
+        error = service->error < 0 ? service->error : service->exit_status;
+        if (error < 0 && problem != NULL)
             *problem = service->problem;
     }
     loops_stop(service->process.loops);

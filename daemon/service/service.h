@@ -21,6 +21,7 @@
 
 #include "core/error.h"
 #include "config/config.h"
+#include "service/exit_status.h"
 
 struct service_options {
     const struct config *config;
@@ -31,7 +32,8 @@ struct service_options {
     bool keep_log_level; /* a reload does not change it */
 };
 
-/* Runs until stopped: 0, or why it could not start. */
+/* Runs until stopped. Returns the exit status (0 or enum service_exit), or a negative error: why it
+ * could not start. */
 int service_run(const struct service_options *options, struct problem *problem);
 
 #endif
