@@ -9,6 +9,7 @@ systemd installed, used, upgraded in the middle of a stream, and purged (tests/s
 depend on comes from the mirror that this machine uses; building needs none."""
 import glob
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -65,11 +66,12 @@ class Packages(unittest.TestCase):
         self.assertNotIn("not ok", result.stdout)
 
     def make_system(self, root):
-        """A minimal Debian with what the packages depend on, and none of them."""
+        """A minimal Debian of this machine's release with the packages' dependencies, and none of the packages."""
+        release = platform.freedesktop_os_release()["VERSION_CODENAME"]
         targets = run("apt-get", "indextargets", "--format", "$(CODENAME) $(ORIGIN) $(REPO_URI)", "Identifier: Packages")
-        mirrors = [line.split()[2] for line in targets.splitlines() if line.startswith("bookworm Debian ")]
+        mirrors = [line.split()[2] for line in targets.splitlines() if line.startswith(f"{release} Debian ")]
         mirror = mirrors[0] if mirrors else "http://deb.debian.org/debian"
-        run("debootstrap", "--variant=minbase", f"--include={SYSTEM}", "bookworm", root, mirror)
+        run("debootstrap", "--variant=minbase", f"--include={SYSTEM}", release, root, mirror)
         shutil.copytree(self.debs, os.path.join(root, "debs"))
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         names = [f"./debs/{os.path.basename(path)}" for path in glob.glob(os.path.join(self.debs, "*.deb"))]
