@@ -23,11 +23,12 @@ struct lab {
     const char *cache_dir; /* NULL: none */
     cl_context context;
     cl_command_queue queue, profiled;
-    size_t group_max;    /* CL_DEVICE_MAX_WORK_GROUP_SIZE */
-    bool profiling;      /* set by the caller between runs */
-    int64_t kernel_ns;   /* of launches since the caller set it to 0; profiling only */
-    int64_t transfer_ns; /* the same of transfers */
-    int error;           /* sticky */
+    size_t group_max;          /* CL_DEVICE_MAX_WORK_GROUP_SIZE */
+    uint32_t fft_group_stages; /* PW of single_fft.c once it is known; 0 before */
+    bool profiling;            /* set by the caller between runs */
+    int64_t kernel_ns;         /* of launches since the caller set it to 0; profiling only */
+    int64_t transfer_ns;       /* the same of transfers */
+    int error;                 /* sticky */
     struct problem problem;
 };
 

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/random.h"
+
 enum kernel { REVERSE, STAGE, GROUPED, GROUPED_LOCAL, CHAINED_LOCAL, PRIVATE, KERNELS };
 
 static const char *const kernel_names[KERNELS] = {
@@ -22,6 +24,9 @@ static const char *const kernel_names[KERNELS] = {
 enum buffer { X, Y, W, REVERSED, BUFFERS };
 
 enum { PASSES_MAX = 4, PRIVATE_STAGES = 4 };
+
+/* The largest relative error of a known answer: float results of up to 24 stages are 1e-6 apart. */
+static const double known_answer_error = 1e-5;
 
 /* A variant's passes in order; each takes as many of the remaining stages as it can, STAGE all. */
 static const struct {
@@ -82,26 +87,33 @@ void fft_sequential(uint32_t n, const float *y, float *x, const float *w)
         }
 }
 
-/* The largest power-of-two group that the device and every grouped kernel can have. */
-static uint32_t group_stages(const struct fft *fft)
+/* PW of a group of `items`, halved until its points fit the device's local memory. */
+static uint32_t stages_of(const struct fft *fft, size_t items)
+{
+    cl_ulong local_bytes = 0;
+    clGetDeviceInfo(fft->lab->found.device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof local_bytes,
+                    &local_bytes, NULL);
+    while (items > 1 && items * 4 * sizeof(float) > local_bytes)
+        items /= 2;
+    return log2_of((uint32_t)items) + 1;
+}
+
+/* PW by the largest group that the driver reports for every grouped kernel. */
+static uint32_t reported_stages(const struct fft *fft)
 {
     size_t largest = fft->lab->group_max;
-    cl_ulong local_bytes = 0;
-    cl_device_id device = fft->lab->found.device;
     for (int k = GROUPED; k <= CHAINED_LOCAL; k++) {
         size_t bound = 0;
-        if (clGetKernelWorkGroupInfo(fft->kernels[k], device, CL_KERNEL_WORK_GROUP_SIZE,
-                                     sizeof bound, &bound, NULL) == CL_SUCCESS &&
+        if (clGetKernelWorkGroupInfo(fft->kernels[k], fft->lab->found.device,
+                                     CL_KERNEL_WORK_GROUP_SIZE, sizeof bound, &bound,
+                                     NULL) == CL_SUCCESS &&
             bound < largest)
             largest = bound;
     }
-    clGetDeviceInfo(device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof local_bytes, &local_bytes, NULL);
-    while (largest > 1 && largest * 4 * sizeof(float) > local_bytes)
-        largest /= 2;
-    return log2_of((uint32_t)largest) + 1;
+    return stages_of(fft, largest);
 }
 
-struct fft *fft_open(struct lab *lab, uint32_t n)
+static struct fft *open_with(struct lab *lab, uint32_t n, uint32_t group_stages)
 {
     struct fft *fft = calloc(1, sizeof *fft);
     float *w = malloc((size_t)n * sizeof *w);
@@ -132,8 +144,71 @@ struct fft *fft_open(struct lab *lab, uint32_t n)
         fft_close(fft);
         return NULL;
     }
-    fft->group_stages = group_stages(fft);
+    fft->group_stages = group_stages != 0 ? group_stages : reported_stages(fft);
     return fft;
+}
+
+/* Whether `variant` computes n points right with groups of 2^(group_stages - 1) items. */
+static bool known_answer(struct lab *lab, enum fft_variant variant, uint32_t n,
+                         uint32_t group_stages)
+{
+    float *y = malloc((size_t)n * 2 * sizeof *y), *x = malloc((size_t)n * 2 * sizeof *x);
+    float *want = malloc((size_t)n * 2 * sizeof *want), *w = malloc((size_t)n * sizeof *w);
+    struct fft *fft = open_with(lab, n, group_stages);
+    bool right = y != NULL && x != NULL && want != NULL && w != NULL && fft != NULL;
+    if (right) {
+        struct random_state random = {n};
+        for (size_t i = 0; i < 2 * (size_t)n; i++)
+            y[i] = (float)(2 * random_unit(&random) - 1);
+        fill_factors(w, n, n / 2);
+        fft_sequential(n, y, want, w);
+        right = fft_run(fft, variant, y, x) == 0;
+    }
+    double error2 = 0, want2 = 0;
+    for (size_t i = 0; right && i < 2 * (size_t)n; i++) {
+        const double error = (double)x[i] - (double)want[i];
+        error2 += error * error;
+        want2 += (double)want[i] * (double)want[i];
+    }
+    fft_close(fft);
+    free(y), free(x), free(want), free(w);
+    if (lab_status(lab) != 0)
+        lab_recover(lab);
+    return right && error2 <= known_answer_error * known_answer_error * want2;
+}
+
+/*
+ * PW of this device. NVIDIA's driver reports at most 256 items for a kernel without
+ * `reqd_work_group_size`, and runs groups up to the device's maximum all the same. OpenCL forbids
+ * such a launch, so a larger group is taken only after B, B^L and D have computed a known answer
+ * with it: one group of B, and both grouped kernels of D at the largest N that D then reaches.
+ */
+static uint32_t proven_stages(struct lab *lab, uint32_t reported, uint32_t device)
+{
+    for (uint32_t stages = device; stages > reported; stages--) {
+        const uint32_t reach = 2 * stages < FFT_LOG2_MAX ? 2 * stages : FFT_LOG2_MAX;
+        if (known_answer(lab, FFT_B, 1u << stages, stages) &&
+            known_answer(lab, FFT_BL, 1u << stages, stages) &&
+            known_answer(lab, FFT_D, 1u << reach, stages))
+            return stages;
+    }
+    return reported;
+}
+
+struct fft *fft_open(struct lab *lab, uint32_t n)
+{
+    if (lab->fft_group_stages == 0) {
+        struct fft *smallest = open_with(lab, 1u << FFT_LOG2_MIN, 0);
+        if (smallest == NULL)
+            return NULL;
+        const uint32_t reported = smallest->group_stages;
+        const uint32_t device = stages_of(smallest, lab->group_max);
+        fft_close(smallest);
+        lab->fft_group_stages = proven_stages(lab, reported, device);
+        if (lab_status(lab) != 0)
+            return NULL;
+    }
+    return open_with(lab, n, lab->fft_group_stages);
 }
 
 void fft_close(struct fft *fft)
