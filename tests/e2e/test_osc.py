@@ -19,9 +19,12 @@ import convolvd as c
 from osc_client import Client, Tcp, blocks, bundle, gather, message, parse, text
 
 try:
-    import liblo
+    import liblo  # Debian 12
 except ImportError:
-    liblo = None
+    try:
+        import pyliblo3 as liblo  # Debian 13, in a package of the same name
+    except ImportError:
+        liblo = None
 
 RATE = 100000
 BLOCK = 256

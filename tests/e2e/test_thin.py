@@ -50,8 +50,8 @@ class Thin(unittest.TestCase):
             want = c.convolve(x, h)
             np.save(os.path.join(folder, "want.npy"), want)
             gain = c.peak_response(h)
-            expect = ["--expect", os.path.join(folder, "want.npy"), "--input-norm", repr(gain * np.linalg.norm(x)),
-                      "--input-peak", repr(gain * np.abs(x).max()), "--until-end", "--timeout", c.PATIENCE_S,
+            expect = ["--expect", os.path.join(folder, "want.npy"), "--input-norm", str(gain * np.linalg.norm(x)),
+                      "--input-peak", str(gain * np.abs(x).max()), "--until-end", "--timeout", c.PATIENCE_S,
                       "--format", sink_format]
             sink = f"format = {sink_format}"
             with c.Daemon(folder, config(rx, tx, channels, taps_path, stream, sink)) as daemon, \

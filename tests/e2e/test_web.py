@@ -367,7 +367,7 @@ class Views(World):
     def test_slow_reader(self):
         """A browser that reads nothing loses pictures and is told how many; others lose none."""
         async def look():
-            async with self.web.live(read_limit=1 << 10, max_queue=1) as slow, self.web.live() as other:
+            async with self.web.live(max_queue=1) as slow, self.web.live() as other:
                 for number in range(1, 9):
                     await want(slow, number, stream="vessel", view="scope", channels=[1, 2, 3, 4], frames=20000,
                                trigger="auto")
@@ -435,7 +435,7 @@ class Roles(unittest.TestCase):
         self.assertEqual(web.post("/api/v1/gain", gain, Cookie=pair, Origin=origin)[0], 200)
 
         async def role(**headers):
-            async with web.live(extra_headers=headers, origin=origin) as session:
+            async with web.live(headers, origin=origin) as session:
                 hello = await receive(session, is_type("hello"))
                 return hello["role"], hello["holder"]
         self.assertEqual(run(role(Cookie=pair)), ("control", "anna"))

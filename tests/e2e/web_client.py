@@ -90,9 +90,13 @@ class Web(convolvd.Process):
     def wait_up(self):
         convolvd.wait_for(lambda: json.loads(self.get("/healthz")[1])["daemon"], "the daemon in /healthz")
 
-    def live(self, **options):
+    def live(self, headers=None, **options):
         scheme = "wss" if self.tls else "ws"
         options.setdefault("max_size", None)
+        if headers:
+            # websockets 14 (Debian 13 has 15, Debian 12 has 10) renamed the argument.
+            modern = int(websockets.version.version.split(".")[0]) >= 14
+            options["additional_headers" if modern else "extra_headers"] = headers
         return websockets.connect(f"{scheme}://{self.host}/api/v1/live", subprotocols=["convolv.v1"], **options)
 
 
