@@ -576,5 +576,9 @@ void server_close(struct server *server)
 
 void server_free(struct server *server)
 {
+    /* libwebsockets 4.2 and later ends a context on a foreign loop in two calls: the second one
+     * after the loop has ended. Version 4.1 has cleared the pointer by then. */
+    if (server != NULL && server->context != NULL)
+        lws_context_destroy(server->context);
     free(server);
 }
