@@ -304,7 +304,8 @@ int main(void)
         for language in (["cc", "-std=c11", "-pedantic"], ["c++", "-x", "c++"]):
             if shutil.which(language[0]) is None:
                 continue
-            subprocess.run([*language, "-Wall", "-Werror", "-c", self.path("user.c"), *flags, "-o", self.path("user.o")], check=True)
+            subprocess.run([*language, "-Wall", "-Werror", "-c", self.path("user.c"), *(f for f in flags if f.startswith("-I")),
+                            "-o", self.path("user.o")], check=True)
             subprocess.run([language[0], self.path("user.o"), *flags, "-o", self.path("user")], check=True)
             result = subprocess.run([self.path("user")], capture_output=True, text=True, check=False, timeout=20)
             self.assertEqual(result.returncode, 0)
