@@ -1,13 +1,21 @@
 /* Traits of devices, see traits.h. No state. */
 #include "device/traits.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
     GPU_ITEMS = 128,
     CPU_LANES = 16,
     COMPILER_BYTES = 1024,
+    POCL_KNOWN_GOOD = 3,
+    POCL_SPLIT_POINTS = 1024,
 };
+
+static bool is_pocl(const struct device_info *info)
+{
+    return strcmp(info->platform, "Portable Computing Language") == 0;
+}
 
 uint64_t device_reserved_bytes(uint32_t items)
 {
@@ -32,7 +40,10 @@ struct device_traits device_traits_of(const struct device_info *info)
         .depth_short = info->gpu ? DEVICE_DEPTH_GPU_SHORT : DEVICE_DEPTH_CPU,
         .builds_apart = info->gpu,
         .polled = info->gpu,
-        .widest_first = !info->gpu && strcmp(info->platform, "Portable Computing Language") == 0,
+        .widest_first = !info->gpu && is_pocl(info),
+        .split_points_most = is_pocl(info) && strtol(info->driver, NULL, 10) > POCL_KNOWN_GOOD
+                                 ? POCL_SPLIT_POINTS
+                                 : UINT32_MAX,
     };
 }
 

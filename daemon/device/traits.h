@@ -46,6 +46,10 @@ struct device_traits {
      * runs of a kernel in one entry for each launch that was wider than all before it, and may end
      * a launch in another entry than it began in: below zero it ends the process. */
     bool widest_first;
+    /* The most points of a transform that two work-groups share. PoCL 6.0 ends the process with a
+     * failed assertion of its compiler at 32 768 points; 1024 work there, and all sizes in
+     * PoCL 3.1. Versions between are not known and count as 6.0. */
+    uint32_t split_points_most;
 };
 
 struct device_traits device_traits_of(const struct device_info *info);

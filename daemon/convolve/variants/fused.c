@@ -113,6 +113,11 @@ static int fused_layout(const struct device *device, const struct plan_spec *spe
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "%s: N = %u does not fit a work-group; use the variant \"staged\"",
                            variant->name, layout->fft);
+    if (cut_split(&cut) > 1 && cut.shape.points > device->traits.split_points_most)
+        return problem_set(problem, ERROR_UNSUPPORTED,
+                           "%s: %s %s cannot compile N = %u; use the variant \"staged\"",
+                           variant->name, device->found.info.platform, device->found.info.driver,
+                           layout->fft);
     /* A group of so many points holds few channels and reads parts of sectors, while "staged" reads
      * whole ones. On an H100 with 16 channels "staged" is 1.5 times as fast, and 0.85 times as fast
      * with half as many points. */

@@ -67,6 +67,24 @@ static void traits_follow_from_the_device(void **state)
     }
 }
 
+/* PoCL after 3.1 is offered no long transform that two work-groups share; other drivers are. */
+static void long_splits(void **state)
+{
+    (void)state;
+    static const struct {
+        struct device_info info;
+        uint32_t expect;
+    } rows[] = {
+        {{.platform = "Portable Computing Language", .driver = "3.1+debian"}, UINT32_MAX},
+        {{.platform = "Portable Computing Language", .driver = "6.0+debian"}, 1024},
+        {{.platform = "Portable Computing Language", .driver = "10.1"}, 1024},
+        {{.platform = "NVIDIA CUDA", .driver = "580.159.04", .gpu = true}, UINT32_MAX},
+        {{.platform = "Oclgrind", .driver = "21.10"}, UINT32_MAX},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        assert_int_equal(device_traits_of(&rows[i].info).split_points_most, rows[i].expect);
+}
+
 /* The manual says the default that the engine takes. */
 static void depth_in_words(void **state)
 {
@@ -83,6 +101,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(traits_follow_from_the_device),
         cmocka_unit_test(depth_in_words),
+        cmocka_unit_test(long_splits),
     };
     return cmocka_run_group_tests_name("traits", tests, NULL, NULL);
 }
