@@ -25,7 +25,27 @@ void gaps_open(struct stream *s, struct epoch *e, uint64_t from, uint64_t until,
 {
     if (s->hole_next - s->hole_first == HOLES_MAX)
         give_up_oldest(s, e);
-    s->holes[s->hole_next++ % HOLES_MAX] = (struct hole){from, until, seen_ns};
+    s->holes[s->hole_next++ % HOLES_MAX] = (struct hole){from, until, seen_ns, s->debts};
+}
+
+void gaps_note_unsent(struct stream *s, const struct epoch *e, uint64_t from, uint64_t until)
+{
+    while (s->unsent_first != s->unsent_next &&
+           s->unsent[s->unsent_first % UNSENT_MAX].until <= e->settled)
+        s->unsent_first++;
+    if (from >= until || until <= e->settled)
+        return;
+    if (s->unsent_next - s->unsent_first == UNSENT_MAX)
+        s->unsent_first++;
+    s->unsent[s->unsent_next++ % UNSENT_MAX] = (struct unsent){from, until};
+}
+
+void gaps_forget(struct stream *s)
+{
+    s->hole_first = s->hole_next;
+    s->unsent_first = s->unsent_next;
+    s->lost_upstream.count = 0;
+    s->debts = (struct gap_debts){0};
 }
 
 /* ---- giving up ----------------------------------------------------------------------------- */
@@ -60,16 +80,17 @@ static void note_gap(struct stream *s, const struct epoch *e, uint64_t from, uin
         s->gaps[s->gap_next++ % GAPS_MAX] = (struct gap){e->number, from, until};
 }
 
-/* Those that the source reported as lost, without saying which, come first; the rest is the
- * network's. */
-static void count_unexplained(struct stream *s, struct epoch *e, uint64_t from, uint64_t until)
+/* Those that were reported as lost before the hole was seen, without saying which, come first; the
+ * rest is the network's. */
+static void count_unexplained(struct stream *s, struct epoch *e, struct gap_debts *debts,
+                              uint64_t from, uint64_t until)
 {
     struct {
         uint64_t *debt;
         enum invalid_cause cause;
-    } known[] = {{&s->overload_debt, INVALID_OVERLOAD},
-                 {&s->socket_debt, INVALID_SOCKET},
-                 {&s->capture_debt, INVALID_CAPTURE}};
+    } known[] = {{&debts->overload, INVALID_OVERLOAD},
+                 {&debts->socket, INVALID_SOCKET},
+                 {&debts->capture, INVALID_CAPTURE}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         uint64_t part = *known[i].debt < until - from ? *known[i].debt : until - from;
         if (part == 0)
@@ -86,11 +107,11 @@ static void count_unexplained(struct stream *s, struct epoch *e, uint64_t from, 
 
 /* Missing frames [from, until): by the causes that the upstream's results reported, where they did.
  */
-static void count_gap(struct stream *s, struct epoch *e, uint64_t from, uint64_t until)
+static void count_lost(struct stream *s, struct epoch *e, struct gap_debts *debts, uint64_t from,
+                       uint64_t until)
 {
     struct invalid_range known[RANGES_MAX];
     const uint32_t count = ranges_clip(&s->lost_upstream, from, until, known, RANGES_MAX);
-    s->stats.last_gap_realtime_ns = s->last_receive_ns + s->offset_ns;
     while (from < until) {
         /* the first of them; ranges of different causes may overlap, and count once */
         const struct invalid_range *next = NULL;
@@ -98,15 +119,43 @@ static void count_gap(struct stream *s, struct epoch *e, uint64_t from, uint64_t
             if (known[i].until > from && (next == NULL || known[i].from < next->from))
                 next = &known[i];
         if (next == NULL) {
-            count_unexplained(s, e, from, until);
+            count_unexplained(s, e, debts, from, until);
             return;
         }
         if (next->from > from) {
-            count_unexplained(s, e, from, next->from);
+            count_unexplained(s, e, debts, from, next->from);
             from = next->from;
         }
         count_cause(s, e, from, next->until, next->cause);
         from = next->until;
+    }
+}
+
+/* The first run in [from, until) that the sender never sent. */
+static struct unsent first_unsent(const struct stream *s, uint64_t from, uint64_t until)
+{
+    struct unsent first = {until, until};
+    for (uint32_t i = s->unsent_first; i != s->unsent_next; i++) {
+        const struct unsent *run = &s->unsent[i % UNSENT_MAX];
+        if (run->until > from && run->from < first.from)
+            first = (struct unsent){run->from > from ? run->from : from,
+                                    run->until < until ? run->until : until};
+    }
+    return first;
+}
+
+/* Missing frames [from, until) of a hole with these debts. */
+static void count_gap(struct stream *s, struct epoch *e, struct gap_debts *debts, uint64_t from,
+                      uint64_t until)
+{
+    s->stats.last_gap_realtime_ns = s->last_receive_ns + s->offset_ns;
+    while (from < until) {
+        const struct unsent unsent = first_unsent(s, from, until);
+        if (unsent.from > from)
+            count_lost(s, e, debts, from, unsent.from);
+        if (unsent.until > unsent.from)
+            count_cause(s, e, unsent.from, unsent.until, INVALID_SENDER);
+        from = unsent.until;
     }
 }
 
@@ -117,7 +166,7 @@ static void give_up_oldest(struct stream *s, struct epoch *e)
     uint64_t position = e->base + (hole->from > e->settled ? hole->from : e->settled);
     while ((position = presence_find(s, position, until, false)) < until) {
         uint64_t end = presence_find(s, position, until, true);
-        count_gap(s, e, position - e->base, end - e->base);
+        count_gap(s, e, &hole->debts, position - e->base, end - e->base);
         if (end > e->absent_until)
             e->absent_until = end;
         position = end;
@@ -136,10 +185,11 @@ void gaps_give_up_until(struct stream *s, struct epoch *e, uint64_t frame)
 {
     struct hole *hole;
     while ((hole = oldest(s)) != NULL && hole->from < frame) {
-        struct hole rest = {frame, hole->until, hole->seen_ns};
+        struct hole rest = {frame, hole->until, hole->seen_ns, {0}};
         if (hole->until > frame)
             hole->until = frame;
         give_up_oldest(s, e);
+        rest.debts = hole->debts; /* what the part given up left of them */
         if (rest.until > frame)
             s->holes[--s->hole_first % HOLES_MAX] = rest;
     }

@@ -21,10 +21,15 @@ struct stream;
 /* The oldest hole; NULL: none. Valid until the next call here. */
 const struct hole *gaps_oldest(const struct stream *stream);
 
-/* Frames [from, until) are missing, first seen at `seen_ns` (monotonic). When the list of holes is
- * full, the oldest is given up early. */
+/* Frames [from, until) are missing, first seen at `seen_ns` (monotonic): the debts of the stream
+ * are this hole's. When the list of holes is full, the oldest is given up early. */
 void gaps_open(struct stream *stream, struct epoch *e, uint64_t from, uint64_t until,
                int64_t seen_ns);
+
+/* The sender never sent frames [from, until) of the epoch. */
+void gaps_note_unsent(struct stream *stream, const struct epoch *e, uint64_t from, uint64_t until);
+/* What was noted belongs to no gap of the epoch that begins. */
+void gaps_forget(struct stream *stream);
 
 /* Gives up the holes seen so long ago that their frames are not awaited any more at `now_ns`, and
  * settles. */

@@ -104,10 +104,8 @@ static struct epoch *begin_epoch(struct stream *s, struct packet *packet)
     s->stats.epochs++;
     presence_clear_until(s, base);
     ranges_add(&e->invalid, 0, s->taps_longest - 1, INVALID_SETTLING);
-    s->hole_first = s->hole_next;
-    raw_invalid_of(s, e)->count = s->lost_upstream.count = 0;
-    /* What was dropped before belongs to no gap of this epoch. */
-    s->socket_debt = s->overload_debt = s->capture_debt = 0;
+    raw_invalid_of(s, e)->count = 0;
+    gaps_forget(s);
     s->begin_flags = 0;
     return e;
 }
@@ -289,11 +287,21 @@ static void grow(struct stream *s, struct epoch *e, uint64_t first, uint64_t unt
     presence_clear_until(s, e->base + until);
     if (first > e->head)
         gaps_open(s, e, e->head, first, receive_ns);
+    s->debts = (struct gap_debts){0}; /* what was reported before this packet is no later hole's */
     s->stats.timeline_in += grown;
     s->stats.awaited += grown;
     s->stats.timeline_out += grown;
     s->stats.waiting += grown;
     e->head = until;
+}
+
+/* There is no room for frames [first, until). */
+static void note_refused(struct stream *s, uint64_t first, uint64_t until)
+{
+    if (s->lost_upstream.count + 1 < RANGES_MAX)
+        ranges_add(&s->lost_upstream, first, until, INVALID_OVERLOAD);
+    else
+        s->debts.overload += until - first;
 }
 
 enum verdict stream_put(struct stream *s, const struct packet *packet)
@@ -309,7 +317,7 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
     uint64_t until = first + packet->frames;
     note_lost_upstream(s, e, packet);
     if (until > e->head && !room_make(s, e->base + until)) {
-        s->overload_debt += packet->frames;
+        note_refused(s, first, until);
         return VERDICT_OUT_OF_WINDOW;
     }
     s->offset_ns = packet->receive_realtime_ns - packet->receive_ns;
@@ -414,13 +422,22 @@ void stream_end_at(struct stream *s, const struct packet *packet)
 
 void stream_socket_drops(struct stream *s, uint64_t datagrams)
 {
-    s->socket_debt += datagrams * s->packet_frames;
+    s->debts.socket += datagrams * s->packet_frames;
 }
 
 void stream_lost(struct stream *s, uint64_t frames, enum invalid_cause cause)
 {
     assert(cause == INVALID_OVERLOAD || cause == INVALID_CAPTURE);
-    *(cause == INVALID_OVERLOAD ? &s->overload_debt : &s->capture_debt) += frames;
+    *(cause == INVALID_OVERLOAD ? &s->debts.overload : &s->debts.capture) += frames;
+}
+
+void stream_unsent(struct stream *s, uint64_t from, uint64_t until)
+{
+    const struct epoch *e = epoch_open(s);
+    if (e == NULL || until <= e->source_origin)
+        return;
+    const uint64_t first = from > e->source_origin ? from - e->source_origin : 0;
+    gaps_note_unsent(s, e, first, until - e->source_origin);
 }
 
 /* ---- time -------------------------------------------------------------------------------- */

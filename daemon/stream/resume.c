@@ -113,8 +113,13 @@ static void take_epoch(const struct stream *s, const struct epoch *e, struct str
     for (uint32_t i = s->hole_first; i != s->hole_next; i++) {
         const struct hole *hole = &s->holes[i % HOLES_MAX];
         state->holes[state->hole_count++] =
-            (struct state_hole){hole->from, hole->until, hole->seen_ns};
+            (struct state_hole){hole->from,           hole->until,        hole->seen_ns,
+                                hole->debts.overload, hole->debts.socket, hole->debts.capture};
     }
+    state->lost = s->lost_upstream;
+    for (uint32_t i = s->unsent_first; i != s->unsent_next; i++)
+        state->unsent[state->unsent_count++] =
+            (struct state_gap){s->unsent[i % UNSENT_MAX].from, s->unsent[i % UNSENT_MAX].until};
     const uint64_t start = block_start(s, e->submitted);
     uint64_t from = start > s->history ? start - s->history : 0;
     from = state->epoch.raw_next < from ? state->epoch.raw_next : from;
@@ -142,7 +147,8 @@ static void take_change(const struct stream *s, struct state_change *change)
 void stream_state_take(const struct stream *s, struct stream_state *state)
 {
     assert(stream_quiet(s));
-    assert((int)HOLES_MAX == (int)STATE_HOLES_MAX && (int)GAPS_MAX == (int)STATE_GAPS_MAX);
+    assert((int)HOLES_MAX == (int)STATE_HOLES_MAX && (int)GAPS_MAX == (int)STATE_GAPS_MAX &&
+           (int)UNSENT_MAX == (int)STATE_UNSENT_MAX);
     memset(state, 0, sizeof *state);
     state->rate_hz = s->options.rate_hz;
     state->channels = s->options.channels;
@@ -164,9 +170,9 @@ void stream_state_take(const struct stream *s, struct stream_state *state)
     if (e != NULL)
         take_epoch(s, e, state);
     take_change(s, &state->change);
-    state->socket_debt = s->socket_debt;
-    state->overload_debt = s->overload_debt;
-    state->capture_debt = s->capture_debt;
+    state->socket_debt = s->debts.socket;
+    state->overload_debt = s->debts.overload;
+    state->capture_debt = s->debts.capture;
     state->partial_valid = s->partial_valid;
     state->partial_block = s->partial_block;
     if (s->partial_valid)
@@ -321,7 +327,16 @@ static void resume_epoch(struct stream *s, const struct stream_state *state, int
     s->fresh_until = from;
     for (uint32_t i = 0; i < state->hole_count; i++)
         s->holes[s->hole_next++ % HOLES_MAX] = (struct hole){
-            state->holes[i].from, state->holes[i].until, state->holes[i].seen_ns + shift_ns};
+            state->holes[i].from,
+            state->holes[i].until,
+            state->holes[i].seen_ns + shift_ns,
+            {state->holes[i].overload_debt, state->holes[i].socket_debt,
+             state->holes[i].capture_debt},
+        };
+    s->lost_upstream = state->lost;
+    for (uint32_t i = 0; i < state->unsent_count; i++)
+        s->unsent[s->unsent_next++ % UNSENT_MAX] =
+            (struct unsent){state->unsent[i].from, state->unsent[i].until};
     for (uint64_t block = was->next / s->hop; block * s->hop < was->head; block++) {
         const int64_t at_ns = state->last_receive_ns + shift_ns;
         *block_times_of(s, e, block) = (struct block_times){at_ns, at_ns, at_ns};
@@ -363,9 +378,9 @@ int stream_resume(struct stream *s, const struct stream_state *state,
         return problem_set(problem, ERROR_UNSUPPORTED, "the state is of another stream: %s", why);
     const int64_t shift_ns = state->offset_ns - clock_offset_ns();
     resume_stats(s, state);
-    s->socket_debt = state->socket_debt;
-    s->overload_debt = state->overload_debt;
-    s->capture_debt = state->capture_debt;
+    s->debts = (struct gap_debts){.overload = state->overload_debt,
+                                  .socket = state->socket_debt,
+                                  .capture = state->capture_debt};
     s->begin_flags = state->begin_flags;
     s->packet_frames = state->packet_frames;
     s->last_receive_ns = state->last_receive_ns + shift_ns;

@@ -32,10 +32,11 @@
 #include "stream/stream.h"
 
 enum {
-    STREAM_STATE_VERSION = 1,
+    STREAM_STATE_VERSION = 2,
     STREAM_STATE_BYTES_MAX = 256 << 20, /* a longer history is not worth carrying */
     STATE_HOLES_MAX = 1024,
     STATE_GAPS_MAX = 128,
+    STATE_UNSENT_MAX = 1024,
     PIN_VARIANT = 32,
     PIN_DEVICE = 192,
 };
@@ -49,13 +50,15 @@ struct plan_pin {
     uint32_t outputs, output_floats;
 };
 
-/* Frames [from, until) are missing and still awaited; seen_ns: monotonic. */
+/* Frames [from, until) are missing and still awaited; seen_ns: monotonic. So many of them are known
+ * to be lost. */
 struct state_hole {
     uint64_t from, until;
     int64_t seen_ns;
+    uint64_t overload_debt, socket_debt, capture_debt;
 };
 
-/* Frames [from, until) were given up as lost on the network. */
+/* Frames [from, until) were given up as lost on the network, or were never sent. */
 struct state_gap {
     uint64_t from, until;
 };
@@ -101,12 +104,13 @@ struct stream_state {
     bool begun; /* false: no epoch has begun, and nothing below is set */
     struct state_epoch epoch;
     struct ranges invalid, raw_invalid; /* of results; of raw input not yet handed on */
+    struct ranges lost;                 /* of input that may be missing, with its causes */
     uint32_t shed_count;
     struct invalid_range sheds[SHEDS_MAX]; /* not yet reported */
     struct state_change change;
-    uint32_t hole_count, gap_count;
+    uint32_t hole_count, gap_count, unsent_count;
     struct state_hole holes[STATE_HOLES_MAX];
-    struct state_gap gaps[STATE_GAPS_MAX];
+    struct state_gap gaps[STATE_GAPS_MAX], unsent[STATE_UNSENT_MAX];
     uint64_t socket_debt, overload_debt, capture_debt;
     bool partial_valid; /* a block was handed out in part */
     uint64_t partial_block;

@@ -34,14 +34,28 @@ enum {
     FLIGHTS_MAX = 256,      /* items submitted and not completed; a power of two */
     RESULT_RANGES_MAX = 32, /* invalid ranges of one result */
     EGRESS_MAX = 1024,      /* blocks delivered between two flushes that are timed */
+    UNSENT_MAX = 1024,      /* runs that the sender never sent; a power of two */
     GAPS_MAX = 128,         /* newest network gaps, kept because their frames may still come late */
     RAW_EPOCHS_MAX = 8,     /* whose raw input is not handed on whole; a power of two */
+};
+
+/* Frames known to be lost of which nobody knows which ones. */
+struct gap_debts {
+    uint64_t overload; /* refused for lack of room */
+    uint64_t socket;   /* the socket dropped them */
+    uint64_t capture;  /* the converter lost them */
 };
 
 /* A run of missing frames below the newest one: frames [from, until) of the newest epoch. */
 struct hole {
     uint64_t from, until;
-    int64_t seen_ns; /* monotonic: when a frame beyond it was received */
+    int64_t seen_ns;        /* monotonic: when a frame beyond it was received */
+    struct gap_debts debts; /* reported between the packets on both sides of the hole */
+};
+
+/* Frames [from, until) of the newest epoch, which the sender never sent. */
+struct unsent {
+    uint64_t from, until;
 };
 
 /* Frames [from, until) of an epoch, given up as lost on the network. */
@@ -187,16 +201,17 @@ struct stream {
      * ports; frames of input, not spread by the taps. See raw_invalid_of */
     struct ranges raw_invalid[RAW_EPOCHS_MAX];
 
-    /* gaps.c: holes of the newest epoch, oldest first, and frames known to be lost but not yet
-     * part of a gap */
+    /* gaps.c: holes of the newest epoch, oldest first, and what is known of frames that are not yet
+     * part of a hole or a gap */
     struct hole holes[HOLES_MAX];
     uint32_t hole_first, hole_next;
     struct gap gaps[GAPS_MAX];
     uint32_t gap_next;
-    struct ranges lost_upstream; /* of the newest epoch, with the causes that results reported */
-    uint64_t socket_debt;        /* the socket dropped them */
-    uint64_t overload_debt;      /* refused for lack of room */
-    uint64_t capture_debt;       /* the converter lost them */
+    struct ranges lost_upstream; /* of the newest epoch, with the causes that results reported; and
+                                    refused for lack of room */
+    struct unsent unsent[UNSENT_MAX];
+    uint32_t unsent_first, unsent_next;
+    struct gap_debts debts; /* reported since the newest packet that made the epoch longer */
 
     /* ingest.c */
     uint32_t begin_flags;   /* flags of a refused packet, which the next one must carry out */

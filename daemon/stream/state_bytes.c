@@ -170,7 +170,7 @@ static void walk_range(struct codec *c, struct invalid_range *range)
 
 static void walk_lists(struct codec *c, struct stream_state *s)
 {
-    struct ranges *const lists[] = {&s->invalid, &s->raw_invalid};
+    struct ranges *const lists[] = {&s->invalid, &s->raw_invalid, &s->lost};
     for (size_t list = 0; list < sizeof lists / sizeof lists[0]; list++) {
         walk_count(c, &lists[list]->count, RANGES_MAX);
         for (uint32_t i = 0; i < lists[list]->count; i++)
@@ -184,11 +184,19 @@ static void walk_lists(struct codec *c, struct stream_state *s)
         codec_u64(c, &s->holes[i].from);
         codec_u64(c, &s->holes[i].until);
         codec_i64(c, &s->holes[i].seen_ns);
+        codec_u64(c, &s->holes[i].overload_debt);
+        codec_u64(c, &s->holes[i].socket_debt);
+        codec_u64(c, &s->holes[i].capture_debt);
     }
     walk_count(c, &s->gap_count, STATE_GAPS_MAX);
     for (uint32_t i = 0; i < s->gap_count; i++) {
         codec_u64(c, &s->gaps[i].from);
         codec_u64(c, &s->gaps[i].until);
+    }
+    walk_count(c, &s->unsent_count, STATE_UNSENT_MAX);
+    for (uint32_t i = 0; i < s->unsent_count; i++) {
+        codec_u64(c, &s->unsent[i].from);
+        codec_u64(c, &s->unsent[i].until);
     }
 }
 
@@ -389,7 +397,7 @@ static bool lists_hold(const struct stream_state *s)
     const struct state_epoch *e = &s->epoch;
     if (!ranges_hold(s->invalid.list, s->invalid.count) ||
         !ranges_hold(s->raw_invalid.list, s->raw_invalid.count) ||
-        !ranges_hold(s->sheds, s->shed_count))
+        !ranges_hold(s->lost.list, s->lost.count) || !ranges_hold(s->sheds, s->shed_count))
         return false;
     for (uint32_t i = 1; i < s->shed_count; i++)
         if (s->sheds[i].from < s->sheds[i - 1].until)
@@ -398,10 +406,14 @@ static bool lists_hold(const struct stream_state *s)
     for (uint32_t i = 0; i < s->hole_count; from = s->holes[i++].until)
         if (s->holes[i].from < from || s->holes[i].until <= s->holes[i].from ||
             s->holes[i].until > e->head || s->holes[i].seen_ns > monotonic_max ||
-            s->holes[i].seen_ns < -monotonic_max)
+            s->holes[i].seen_ns < -monotonic_max || s->holes[i].overload_debt > number_max ||
+            s->holes[i].socket_debt > number_max || s->holes[i].capture_debt > number_max)
             return false;
     for (uint32_t i = 0; i < s->gap_count; i++)
         if (s->gaps[i].until < s->gaps[i].from || s->gaps[i].until > e->head)
+            return false;
+    for (uint32_t i = 0; i < s->unsent_count; i++)
+        if (s->unsent[i].from >= s->unsent[i].until || s->unsent[i].until > 2 * number_max)
             return false;
     return true;
 }

@@ -107,6 +107,9 @@ void stream_socket_drops(struct stream *stream, uint64_t datagrams);
 /* `frames` are missing before the next packet, and the source knows why: INVALID_OVERLOAD or
  * INVALID_CAPTURE. */
 void stream_lost(struct stream *stream, uint64_t frames, enum invalid_cause cause);
+/* The sender never sent frames [from, until), numbered as packets are: missing ones among them are
+ * the sender's. Before or after the packets on both sides; not before an epoch begins with one. */
+void stream_unsent(struct stream *stream, uint64_t from, uint64_t until);
 /* Everything received has been processed, tail included, and handed to the ports. */
 bool stream_drained(const struct stream *stream);
 

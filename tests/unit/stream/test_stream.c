@@ -237,6 +237,81 @@ static void test_socket_loss_is_told_apart(void **state)
     world_close();
 }
 
+/* Two losses that are awaited at the same time: what the socket dropped belongs to the frames
+ * missing before the next packet, and to no other. */
+static void test_debts_belong_to_their_interval(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *given;
+        uint64_t drops_before[3]; /* each of three packets */
+        uint64_t socket[2];       /* frames of the first loss; of both */
+    } table[] = {
+        {"none", {0, 0, 0}, {0, 0}},
+        {"at the first loss", {1, 0, 0}, {50, 50}},
+        {"at the second loss", {0, 1, 0}, {0, 50}},
+        {"at both", {1, 1, 0}, {50, 100}},
+        {"more than the first loss holds", {5, 0, 0}, {50, 50}},
+        {"behind both: of another sender", {0, 0, 3}, {0, 0}},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        static const uint64_t at[] = {250, 350, 400};
+        struct stream_options options = default_options();
+        struct stream_stats stats;
+        options.reorder_ns = 600 * NS_PER_MS;
+        world_open(&options);
+        put(0, 0, 150, 0, 0);
+        put(0, 150, 50, 150, 0);
+        for (int packet = 0; packet < 3; packet++) {
+            stream_socket_drops(world->stream, table[i].drops_before[packet]);
+            put(0, at[packet], 50, at[packet], 0);
+            world->now_ns += 10 * NS_PER_MS;
+        }
+        world->now_ns += 575 * NS_PER_MS;
+        for (int loss = 0; loss < 2; loss++, world->now_ns += 10 * NS_PER_MS) {
+            stream_tick(world->stream, world->now_ns);
+            stream_stats(world->stream, &stats);
+            if (stats.gap[INVALID_SOCKET] != table[i].socket[loss])
+                fail_msg("%s: socket %llu after loss %d", table[i].given,
+                         (unsigned long long)stats.gap[INVALID_SOCKET], loss);
+            assert_int_equal(stats.gap[INVALID_NETWORK] + stats.gap[INVALID_SOCKET],
+                             50 * (loss + 1));
+        }
+        stream_end(world->stream);
+        drain();
+        world_close();
+    }
+}
+
+/* Before or behind the packet that ends it, whole or in part, with a loss beside it. */
+static void test_unsent_frames_are_the_senders(void **state)
+{
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        struct stream_options options = default_options();
+        options.reorder_ns = 10 * NS_PER_MS;
+        world_open(&options);
+        put(0, 0, 200, 1000, 0);
+        if (!late)
+            stream_unsent(world->stream, 1250, 1300);
+        stream_socket_drops(world->stream, 1); /* of 200 frames: all that is lost beside it */
+        put(0, 300, 50, 1300, 0);
+        if (late)
+            stream_unsent(world->stream, 1250, 1300);
+        put(0, 400, 50, 1400, 0);
+        world->now_ns += 11 * NS_PER_MS;
+        stream_tick(world->stream, world->now_ns);
+        struct stream_stats stats;
+        stream_stats(world->stream, &stats);
+        assert_int_equal(stats.gap[INVALID_SENDER], 50);
+        assert_int_equal(stats.gap[INVALID_SOCKET], 50);
+        assert_int_equal(stats.gap[INVALID_NETWORK], 50);
+        stream_end(world->stream);
+        drain();
+        world_close();
+    }
+}
+
 static void test_discontinuity_begins_an_epoch(void **state)
 {
     (void)state;
@@ -435,6 +510,8 @@ int main(void)
         cmocka_unit_test(test_late_and_duplicate),
         cmocka_unit_test(test_overlapping_packets),
         cmocka_unit_test(test_socket_loss_is_told_apart),
+        cmocka_unit_test(test_debts_belong_to_their_interval),
+        cmocka_unit_test(test_unsent_frames_are_the_senders),
         cmocka_unit_test(test_discontinuity_begins_an_epoch),
         cmocka_unit_test(test_records_are_convolved_alone),
         cmocka_unit_test(test_idle_flush),

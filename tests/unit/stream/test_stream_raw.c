@@ -167,7 +167,7 @@ static void test_slots_are_kept_for_raw_input(void **state)
     drain();
     assert_memory_equal(world->got.raw[0], world->sent[0], 71 * sizeof world->sent[0][0]);
     assert_int_equal(world->got.raw_causes[0][70], 0);
-    assert_int_equal(world->got.raw_causes[0][71], bit(INVALID_OVERLOAD)); /* refused packets */
+    assert_int_equal(world->got.raw_causes[0][71], bit(INVALID_NETWORK)); /* refused: frame n */
     world_close();
 }
 
