@@ -100,6 +100,9 @@ struct source_host {
     /* Frames that are missing before the next put for a reason the source knows, see stream_lost.
      */
     void (*lost)(void *context, uint64_t frames, enum invalid_cause cause);
+    /* The sender never sent frames [from, until), numbered as packets are, see stream_unsent. May
+     * be NULL. */
+    void (*unsent)(void *context, uint64_t from, uint64_t until);
     /* How long the source may read now before others of higher priority, or all where its sender is
      * ahead of its rate, have their turn [ns], and that it has read for so long. Both NULL: any
      * time. */

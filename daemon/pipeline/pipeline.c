@@ -86,6 +86,11 @@ static void host_lost(void *context, uint64_t frames, enum invalid_cause cause)
     stream_lost(((struct pipeline *)context)->stream, frames, cause);
 }
 
+static void host_unsent(void *context, uint64_t from, uint64_t until)
+{
+    stream_unsent(((struct pipeline *)context)->stream, from, until);
+}
+
 /* ---- what the stream calls --------------------------------------------------------------- */
 
 static void sink_flush(void *context)
@@ -284,6 +289,7 @@ static int prepare_source(struct pipeline *pipeline, struct problem *problem)
                                      .ended = host_ended,
                                      .socket_drops = host_socket_drops,
                                      .lost = host_lost,
+                                     .unsent = host_unsent,
                                      .may_read_ns = host_may_read_ns,
                                      .has_read = host_has_read,
                                      .epoch = pipeline_epoch,

@@ -23,6 +23,12 @@
  * - Record mode: the marker on the next packet in order begins a record at once; a jump that lost
  *   packets do not explain begins one when it is confirmed.
  * - A packet that belongs to the numbers before the last discontinuity is late.
+ * - A packet of the sender without frames for this stream (another payload type, no payload) has a
+ *   number and no place: packets around it are neighbours. When time stamps continue exactly,
+ * numbers missing in between were such packets too: nothing is lost.
+ * - Two neighbours whose time stamps leave frames out prove that the sender never sent those
+ *   (`unsent`). The numbers of the newest SEQUENCE_SEEN packets are remembered, so that a packet
+ * that comes reordered proves it too.
  *
  * Frame numbers continue over gaps, and over forward jumps of a sender whose sequence numbers
  * continue (time stamps are then extended with the time that has passed). PACKET_DISCONTINUITY says
@@ -62,6 +68,16 @@ enum sequence_verdict {
     SEQUENCE_LATE,      /* from before the last discontinuity: drop it */
 };
 
+enum {
+    SEQUENCE_SEEN = 512, /* newest numbers that are remembered; a power of two */
+    SEQUENCE_UNSENT = 4, /* two for each packet that a step accepts */
+};
+
+/* Frames [from, until). */
+struct sequence_range {
+    uint64_t from, until;
+};
+
 /* What becomes of the packet held before this call. */
 enum sequence_held {
     HELD_NONE,          /* there is none, or it stays */
@@ -77,7 +93,9 @@ struct sequence_step {
     enum sequence_held held;
     uint64_t held_first_frame; /* HELD_RELEASE, HELD_RELEASE_AFTER */
     uint32_t held_flags;
-    bool held_unproven; /* HELD_REJECT: it was the first of a sender, not a jump */
+    bool held_unproven;    /* HELD_REJECT: it was the first of a sender, not a jump */
+    uint32_t unsent_count; /* frames that the sender never sent, known by what is accepted now */
+    struct sequence_range unsent[SEQUENCE_UNSENT];
 };
 
 /* The newest packet of one run of numbers. */
@@ -88,18 +106,29 @@ struct sequence_newest {
     int64_t receive_ns;
 };
 
+/* A number that a packet had. */
+struct sequence_seen {
+    uint64_t first_frame;
+    uint32_t frames; /* 0: a packet without frames for this stream */
+    bool seen;
+};
+
 struct sequence {
     struct sequence_options options;
     bool started;
     struct sequence_newest newest;
-    uint32_t empty_packets;   /* without frames, in order behind the newest */
+    bool has_others;          /* the sender has sent packets without frames for this stream */
     double frames_per_packet; /* smoothed */
     bool holding;
     struct sequence_packet held;
     uint64_t held_first_frame;
     uint32_t held_flags;
-    bool has_previous; /* before the last discontinuity, while reordered packets may come */
+    uint32_t held_others; /* packets without frames, in order behind the held one */
+    bool has_previous;    /* before the last discontinuity, while reordered packets may come */
     struct sequence_newest previous;
+    uint64_t seen_last;                       /* the highest number in `seen` */
+    struct sequence_seen seen[SEQUENCE_SEEN]; /* number n in slot n mod SEQUENCE_SEEN; with time
+                                                 stamps only */
 };
 
 /* Forgets everything, as before the first packet. */
@@ -108,8 +137,14 @@ struct codec;
 /* What another state machine with the same options goes on from, see core/codec.h; a packet that is
  * held is left out. Reading fails (codec->failed) on what none could have been. */
 void sequence_walk(struct sequence *sequence, struct codec *codec);
-/* A packet without frames has this number: a packet that follows it is the next in order. */
-void sequence_empty(struct sequence *sequence, uint64_t number);
+/* A packet without frames for this stream has this number. True: its number is the last between two
+ * packets that were accepted, and proves that the sender never sent the frames *unsent between
+ * them.
+ */
+bool sequence_other(struct sequence *sequence, uint64_t number, struct sequence_range *unsent);
+/* Distance in numbers from the newest packet to the next one in order: 1, and more where packets
+ * without frames follow the newest. */
+uint64_t sequence_next_distance(const struct sequence *sequence);
 /* What to do with this packet, and with the one held before. Never fails: any field may be hostile.
  */
 struct sequence_step sequence_next(struct sequence *sequence, const struct sequence_packet *packet);

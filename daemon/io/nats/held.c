@@ -141,18 +141,16 @@ static void begin_run(struct held *h, const struct packet *packet, uint32_t ssrc
     struct held_run *run = &h->runs[h->run_next++ % HELD_RUNS];
     *run = (struct held_run){.ssrc = ssrc, .first = packet->first_frame, .from = h->head};
     clock_line_reset(&run->line, h->options.rate_hz);
-    h->blamed = false;
+    h->blamed = INVALID_NETWORK;
 }
 
 /* The head moves on: what lay in those slots is gone. Frames before `first` are missing. */
 static void grow(struct held *h, uint64_t first, uint64_t until, int64_t now_ns)
 {
     const uint64_t size = h->options.frames;
-    if (first > h->head) {
-        h->gaps[h->gap_next++ % HELD_GAPS] =
-            (struct held_gap){h->head, first, now_ns, h->blamed ? INVALID_SOCKET : INVALID_NETWORK};
-        h->blamed = false;
-    }
+    if (first > h->head)
+        h->gaps[h->gap_next++ % HELD_GAPS] = (struct held_gap){h->head, first, now_ns, h->blamed};
+    h->blamed = INVALID_NETWORK;
     mark(h, until - h->head > size ? until - size : h->head, until, false);
     h->head = until;
 }
@@ -207,7 +205,23 @@ enum verdict held_put(struct held *h, const struct packet *packet, uint32_t ssrc
 
 void held_blame(struct held *h)
 {
-    h->blamed = true;
+    h->blamed = INVALID_SOCKET;
+}
+
+void held_unsent(struct held *h, uint64_t from, uint64_t until)
+{
+    if (h->run_next == 0)
+        return;
+    const struct held_run *run = &h->runs[(h->run_next - 1) % HELD_RUNS];
+    if (from < run->first)
+        return;
+    from = run->from + (from - run->first);
+    until = run->from + (until - run->first);
+    if (from >= h->head)
+        h->blamed = INVALID_SENDER;
+    for (uint64_t i = 0; i < HELD_GAPS && i < h->gap_next; i++)
+        if (h->gaps[i].from >= from && h->gaps[i].until <= until)
+            h->gaps[i].cause = INVALID_SENDER;
 }
 
 /* ---- reading ----------------------------------------------------------------------------- */

@@ -60,7 +60,7 @@ struct held {
     struct held_run runs[HELD_RUNS];
     uint64_t gap_next;
     struct held_gap gaps[HELD_GAPS];
-    bool blamed; /* the socket dropped datagrams before the next packet */
+    enum invalid_cause blamed; /* of frames missing before the next packet */
 };
 
 /* 0 or ERROR_MEMORY. */
@@ -69,8 +69,10 @@ void held_close(struct held *h);
 
 /* A packet of the sender `ssrc`, which counts only where the packet begins a run. */
 enum verdict held_put(struct held *h, const struct packet *packet, uint32_t ssrc);
-/* The socket has dropped datagrams: the next gap is its fault. */
+/* The socket has dropped datagrams: frames missing before the next packet are its fault. */
 void held_blame(struct held *h);
+/* The sender never sent frames [from, until), numbered as packets are. */
+void held_unsent(struct held *h, uint64_t from, uint64_t until);
 
 /* The oldest position that is held; as `head` where nothing is. */
 uint64_t held_oldest(const struct held *h);

@@ -246,6 +246,13 @@ static void on_drops(void *context, uint64_t datagrams)
         held_blame(&s->held);
 }
 
+static void on_unsent(void *context, uint64_t from, uint64_t until)
+{
+    struct source *s = context;
+    if (s->partition != NULL)
+        held_unsent(&s->held, from, until);
+}
+
 static void on_lost(void *context, uint64_t frames, enum invalid_cause cause)
 {
     (void)context;
@@ -292,6 +299,7 @@ static int standby_open(const struct source_options *options,
         .ended = on_ended,
         .socket_drops = on_drops,
         .lost = on_lost,
+        .unsent = on_unsent,
         .may_read_ns = host->may_read_ns != NULL ? on_may_read : NULL,
         .has_read = host->has_read != NULL ? on_has_read : NULL,
     };

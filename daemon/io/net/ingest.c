@@ -38,6 +38,12 @@ struct ingest {
     bool blame_next_gap;   /* the socket dropped a GRO batch: the next gap is its fault */
     bool suspect;          /* the packets put now: their time stamps do not count their frames */
     uint64_t suspect_from; /* the first frame of those in a row */
+    struct {
+        const uint8_t *next, *end;
+        size_t bytes;       /* of datagrams from `next` on that carry frames of this stream */
+        uint32_t datagrams; /* so many */
+    } batch;                /* the GRO batch that is read */
+    uint64_t others[2];     /* payload types of the sender followed that the log has named: bits */
     /* headerless */
     uint64_t next_frame;
     uint32_t next_flags;
@@ -271,7 +277,9 @@ bool ingest_hit(const struct ingest *in, const struct receive_prediction *predic
         !senders_is_followed(&in->senders, received->from, fields.ssrc))
         return false;
     uint64_t first_frame = newest.first_frame + (1 + (uint64_t)number) * newest.frames;
-    uint64_t sequence = newest.sequence + 1 + number;
+    uint64_t sequence = newest.sequence + number;
+    if (protocol->sequence_bits != 0)
+        sequence += sequence_next_distance(&in->senders.all[0].sequence);
     uint64_t mask = protocol->sequence_bits == 16 ? UINT16_MAX : UINT64_MAX;
     return (protocol->sequence_bits == 0 || ((fields.sequence ^ sequence) & mask) == 0) &&
            (protocol->timestamp_bits == 0 || (uint32_t)fields.timestamp == (uint32_t)first_frame);
@@ -279,11 +287,19 @@ bool ingest_hit(const struct ingest *in, const struct receive_prediction *predic
 
 /* ---- one datagram ------------------------------------------------------------------------ */
 
+static void report_unsent(struct ingest *in, const struct sequence_range *unsent)
+{
+    if (in->host.unsent != NULL)
+        in->host.unsent(in->host.context, unsent->from, unsent->until);
+}
+
 /* Does what the sequence decided. `changed`: with this packet the sender takes over. */
 static void carry_out(struct ingest *in, struct sender *sender, struct packet *packet,
                       const struct sequence_step *step, bool changed)
 {
     uint32_t held_flags = step->held_flags | (changed ? PACKET_DISCONTINUITY : 0);
+    for (uint32_t i = 0; i < step->unsent_count; i++)
+        report_unsent(in, &step->unsent[i]);
     if (step->held == HELD_RELEASE)
         release(in, sender, step->held_first_frame, held_flags);
     else if (step->held == HELD_REJECT)
@@ -320,8 +336,8 @@ static void blame_gap(struct ingest *in, const struct sequence_newest *newest,
     uint64_t first = released ? step->held_first_frame : step->first_frame;
     uint32_t flags = released ? step->held_flags : step->flags;
     uint64_t expected = newest->first_frame + newest->frames;
-    if (!released && step->verdict != SEQUENCE_ACCEPT)
-        return;
+    if (!released && (step->verdict != SEQUENCE_ACCEPT || first < expected))
+        return; /* what was dropped may follow a packet that comes reordered */
     in->blame_next_gap = false;
     if (!(flags & PACKET_DISCONTINUITY) && first > expected && newest->frames > 0)
         in->host.socket_drops(in->host.context,
@@ -423,6 +439,28 @@ static void number_by_count(struct ingest *in, struct sender *sender, struct pac
     put(in, packet);
 }
 
+/* Once for each type of the sender followed: it may well send several. */
+static void explain_type(struct ingest *in, const struct received *received,
+                         const struct ingest_fields *fields)
+{
+    char text[ADDRESS_TEXT];
+    const struct ingest_options *own = in->options.own;
+    const uint64_t bit = UINT64_C(1) << fields->payload_type % 64;
+    uint64_t *named = &in->others[fields->payload_type / 64 % 2];
+    if (!senders_is_followed(&in->senders, received->from, fields->ssrc)) {
+        explain(in, REJECT_PAYLOAD_TYPE,
+                "stream %s: datagrams of payload type %u from %s refused: `payload type` is %u",
+                in->options.stream, fields->payload_type, address_text(received->from, text),
+                own->payload_type);
+        return;
+    }
+    if ((*named & bit) == 0)
+        log_info("stream %s: the sender also sends packets of payload type %u; they are left out "
+                 "(counted as '%s'), and no frame is missing for them",
+                 in->options.stream, fields->payload_type, reject_name(REJECT_PAYLOAD_TYPE));
+    *named |= bit;
+}
+
 /* Checks that do not depend on the sender followed. False: `reason` says why. */
 static bool check(struct ingest *in, const struct received *received, struct ingest_fields *fields,
                   enum reject *reason)
@@ -437,11 +475,12 @@ static bool check(struct ingest *in, const struct received *received, struct ing
     if (!admission_admits(in->admission, received, reason))
         return false;
     if (!in->protocol->parse(o, received, fields, reason)) {
+        fields->numbered = fields->numbered && *reason == REJECT_PAYLOAD_TYPE;
         if (*reason == REJECT_PAYLOAD_TYPE)
-            explain(in, REJECT_PAYLOAD_TYPE,
-                    "stream %s: datagrams of payload type %u from %s refused: `payload type` is %u",
-                    o->stream, fields->payload_type, address_text(received->from, text),
-                    own->payload_type);
+            explain_type(in, received, fields);
+        if (fields->numbered && own->key != NULL)
+            fields->numbered =
+                admission_authentic(in->admission, received, fields->sequence, reason);
         return false;
     }
     if (own->key != NULL && !admission_authentic(in->admission, received, fields->sequence, reason))
@@ -468,16 +507,50 @@ static bool check(struct ingest *in, const struct received *received, struct ing
     return true;
 }
 
-/* A packet without payload says that its sender is alive; a heartbeat has no number of its own. */
-static void note_empty(struct ingest *in, const struct received *received,
+/* A packet of a sender without frames of this stream says that the sender is alive, and takes a
+ * number of its sequence; a heartbeat has no number of its own. */
+static void note_other(struct ingest *in, const struct received *received,
                        const struct ingest_fields *fields)
 {
-    struct sender *followed = senders_followed(&in->senders);
-    if (!senders_is_followed(&in->senders, received->from, fields->ssrc))
+    struct sender *sender = senders_known(&in->senders, received->from, fields->ssrc);
+    struct sequence_range unsent;
+    if (sender == NULL)
         return;
-    followed->last_ns = received->receive_ns;
-    if (!fields->heartbeat)
-        sequence_empty(&followed->sequence, fields->sequence);
+    sender->last_ns = received->receive_ns;
+    if (fields->heartbeat)
+        return;
+    if (sequence_other(&sender->sequence, fields->sequence, &unsent) &&
+        sender == senders_followed(&in->senders))
+        report_unsent(in, &unsent);
+}
+
+/* Frames that follow this datagram in its GRO batch, which may hold packets of other kinds. Assumes
+ * headers of the same size. */
+static uint32_t frames_behind(struct ingest *in, const struct received *received)
+{
+    const uint8_t *next = received->data + received->bytes, *end = next + received->behind_bytes;
+    if (in->batch.next == received->data && in->batch.end == end && in->batch.datagrams > 0) {
+        in->batch.datagrams--;
+        in->batch.bytes -= received->bytes;
+    } else {
+        in->batch.datagrams = 0;
+        in->batch.bytes = 0;
+        for (const uint8_t *at = next; at < end; at += received->bytes) {
+            const size_t left = (size_t)(end - at);
+            const size_t bytes = left < received->bytes ? left : received->bytes;
+            if (in->protocol->same_kind != NULL &&
+                !in->protocol->same_kind(at, bytes, received->data))
+                continue;
+            in->batch.datagrams++;
+            in->batch.bytes += bytes;
+        }
+    }
+    in->batch.next = next;
+    in->batch.end = end;
+    const size_t around = (in->last_header_bytes + in->last_trailer_bytes) * in->batch.datagrams;
+    return in->batch.bytes > around
+               ? (uint32_t)((in->batch.bytes - around) / in->options.frame_bytes)
+               : 0;
 }
 
 void ingest_datagram(struct ingest *in, const struct received *received)
@@ -486,8 +559,9 @@ void ingest_datagram(struct ingest *in, const struct received *received)
     in->ledger.datagrams++;
     enum reject reason;
     if (!check(in, received, &fields, &reason)) {
-        if (reason == REJECT_EMPTY)
-            note_empty(in, received, &fields);
+        if (reason == REJECT_EMPTY ||
+            (fields.numbered && (reason == REJECT_PAYLOAD_TYPE || reason == REJECT_SIZE)))
+            note_other(in, received, &fields);
         reject(in, reason);
         return;
     }
@@ -508,11 +582,8 @@ void ingest_datagram(struct ingest *in, const struct received *received)
     in->last_frames = packet.frames;
     in->last_header_bytes = (size_t)(fields.payload - received->data);
     in->last_trailer_bytes = received->bytes - in->last_header_bytes - fields.payload_bytes;
-    /* Assumes that the datagrams behind it in its GRO batch have headers of the same size. */
-    size_t headers = (in->last_header_bytes + in->last_trailer_bytes) * received->behind_datagrams;
-    if (received->behind_bytes > headers)
-        packet.frames_behind =
-            (uint32_t)((received->behind_bytes - headers) / in->options.frame_bytes);
+    if (received->behind_bytes > 0)
+        packet.frames_behind = frames_behind(in, received);
     if (in->protocol->sequence_bits == 0)
         number_by_count(in, sender, &packet);
     else

@@ -38,6 +38,7 @@ struct ingest_fields {
     uint8_t payload_type;
     bool marker;
     bool heartbeat; /* an idle sender is alive */
+    bool numbered;  /* not of this stream, but it has a number of the sender's sequence */
 };
 
 struct ingest_protocol {
@@ -48,6 +49,9 @@ struct ingest_protocol {
      * `reason` says why. */
     bool (*parse)(const struct source_options *options, const struct received *received,
                   struct ingest_fields *fields, enum reject *reason);
+    /* Whether a datagram carries frames of this stream as the datagram `as` does, by its header
+     * alone. NULL: all of one sender do. */
+    bool (*same_kind)(const uint8_t *datagram, size_t bytes, const uint8_t *as);
 };
 
 struct ingest;

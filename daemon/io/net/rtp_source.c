@@ -2,13 +2,33 @@
  * Source `rtp`: receives RTP over UDP (RFC 3550) from one sender with one payload type. The
  * extended time stamp is the frame number; the sequence number proves order and loss (ingest.h,
  * sequence.h). It accepts and skips CSRC lists, header extensions and padding. A packet without
- * payload (an idle daemon's heartbeat, the end of an epoch) is no loss. Loop thread.
+ * payload (an idle daemon's heartbeat, the end of an epoch) is no loss. Packets of other payload
+ * types are refused, but take their sequence numbers: a sender numbers all types of one SSRC in one
+ * sequence (RFC 3550 section 5.1). RTCP on the same port has no such number. Loop thread.
  */
+#include <string.h>
+
 #include "core/clock.h"
 #include "io/net/network_options.h"
 #include "io/net/network_source.h"
 #include "wire/rtp.h"
 #include "io/sources.h"
+
+/* RTCP multiplexed on the port, seen as RTP (RFC 5761 section 4): SR, RR, SDES, BYE and APP are the
+ * payload types 72 to 76, which RTP does not use; feedback and reports (RTPFB, PSFB, XR) are 77 to
+ * 79 with the marker. */
+static bool is_rtcp(const struct rtp_header *header)
+{
+    const unsigned type = header->payload_type;
+    return (type >= 72 && type <= 76) || (header->marker && type >= 77 && type <= 79);
+}
+
+/* By payload type and SSRC. */
+static bool same_kind(const uint8_t *datagram, size_t bytes, const uint8_t *as)
+{
+    return bytes > RTP_HEADER_BYTES && ((datagram[1] ^ as[1]) & 0x7F) == 0 &&
+           memcmp(datagram + 8, as + 8, sizeof(uint32_t)) == 0;
+}
 
 static bool parse(const struct source_options *options, const struct received *received,
                   struct ingest_fields *fields, enum reject *reason)
@@ -37,6 +57,7 @@ static bool parse(const struct source_options *options, const struct received *r
     struct rtp_result_info info;
     fields->heartbeat = packet.payload_bytes == 0 && rtp_parse_result_info(&packet, &info) &&
                         rtp_is_heartbeat(&packet, &info);
+    fields->numbered = !fields->heartbeat && !is_rtcp(&packet.header);
     *reason = REJECT_PAYLOAD_TYPE;
     return fields->heartbeat || packet.header.payload_type == own->payload_type;
 }
@@ -46,6 +67,7 @@ const struct ingest_protocol rtp_protocol = {
     .sequence_bits = 16,
     .has_ssrc = true,
     .parse = parse,
+    .same_kind = same_kind,
 };
 
 static int open_rtp(const struct source_options *options, const struct io_environment *environment,

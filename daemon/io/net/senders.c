@@ -96,6 +96,14 @@ bool senders_is_followed(const struct senders *s, const struct sockaddr_storage 
     return is_sender(s, &s->all[0], from, ssrc);
 }
 
+struct sender *senders_known(struct senders *s, const struct sockaddr_storage *from, uint32_t ssrc)
+{
+    for (int i = 0; i < 1 + SENDERS_CANDIDATES; i++)
+        if (is_sender(s, &s->all[i], from, ssrc))
+            return &s->all[i];
+    return NULL;
+}
+
 static enum reject reason_for(const struct senders *s, const struct sender_id *id)
 {
     const struct sender *followed = &s->all[0];

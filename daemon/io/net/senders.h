@@ -84,6 +84,9 @@ static inline struct sender *senders_followed(struct senders *senders)
 /* Whether this is the sender followed. */
 bool senders_is_followed(const struct senders *senders, const struct sockaddr_storage *from,
                          uint32_t ssrc);
+/* The sender followed, or a candidate; NULL: it is neither. */
+struct sender *senders_known(struct senders *senders, const struct sockaddr_storage *from,
+                             uint32_t ssrc);
 /* The sender of a datagram received at `now_ns`: the one followed, or a candidate that may take
  * over. NULL: refused, counted in *reason's name by the caller; the log names it once. */
 struct sender *senders_find(struct senders *senders, const struct sockaddr_storage *from,

@@ -52,7 +52,13 @@ struct row {
     enum sequence_held held;
     uint32_t held_flags;
     int anew;
+    int other; /* a packet of another payload type */
 };
+
+#define OTHER(number)                                                                              \
+    {                                                                                              \
+        .sequence = number, .other = 1                                                             \
+    }
 
 struct scenario {
     const char *given;
@@ -136,6 +142,39 @@ static const struct scenario scenarios[] = {
      ROWS(START, {2, 190, 0, A}, {3, 290, 0, A}, {4, 395, 0, A})},
     {"the marker means nothing here", false, ROWS(START, {2, 200, M, A}, {3, 900, M, A})},
 
+    {"another type between all packets", false,
+     ROWS(START, OTHER(2), {3, 200, 0, A}, OTHER(4), {5, 300, 0, A}, OTHER(6), OTHER(7),
+          {8, 400, 0, A})},
+    {"a packet of another type is lost", false, ROWS(START, {3, 200, 0, A}, {4, 300, 0, A})},
+    {"many of another type are lost", false, ROWS(START, {400, 200, 0, A}, {401, 300, 0, A})},
+    {"loss among packets of two types", false,
+     ROWS(START, OTHER(2), {3, 200, 0, A}, {8, 500, 0, A}, OTHER(9), {10, 600, 0, A})},
+    {"another type comes reordered", false,
+     ROWS(START, {3, 200, 0, A}, OTHER(2), {5, 300, 0, A}, {6, 400, 0, A}, OTHER(4))},
+    {"reordered across packets of another type", false,
+     ROWS(START, OTHER(2), OTHER(3), {5, 300, 0, A}, {4, 200, 0, A}, {6, 400, 0, A})},
+    {"another type behind the first packet", false,
+     ROWS({0, 0, 0, H}, OTHER(1), {2, 100, 0, A, 0, RELEASE}, {3, 200, 0, A})},
+    {"a lost one behind the first packet", false,
+     ROWS({0, 0, 0, H}, {2, 100, 0, A, 0, RELEASE}, {3, 200, 0, A})},
+    {"another type behind a jump", false,
+     ROWS(START, {50, 5000, 0, H}, OTHER(51), {52, 5100, 0, A, 0, RELEASE}, {53, 5200, 0, A})},
+    {"another type behind a restart", false,
+     ROWS(START, {7000, -500000, 0, H}, OTHER(7001), OTHER(7002),
+          {7003, -499900, 0, A, 0, RELEASE, DISC, ANEW}, OTHER(7004),
+          {7005, -499800, 0, A, 0, HELD_NONE, 0, ANEW})},
+    {"an outage of two types is a gap", false,
+     ROWS(START, OTHER(2), {3, 200, 0, A}, {183, 9200, 0, H}, OTHER(184),
+          {185, 9300, 0, A, 0, RELEASE})},
+    {"a lagging clock, and another type is lost", false,
+     ROWS(START, OTHER(2), {3, 200, 0, A}, {5, 290, 0, A}, {7, 385, 0, A})},
+    {"records: another type before a marker", true,
+     ROWS(START_REC, OTHER(2), {3, 70000, M, A, REC}, OTHER(4), {5, 70100, 0, A})},
+    {"records: a pause, one packet, another type, a marker", true,
+     ROWS(START_REC, {2, 5000, 0, H}, OTHER(3), {4, 9000, M, A, REC, RELEASE, REC})},
+    {"records: another type around a pause", true,
+     ROWS(START_REC, OTHER(2), {3, 5000, 0, H}, OTHER(4), {5, 5100, 0, A, 0, RELEASE, REC})},
+
     {"records: the first packet begins one", true, ROWS(START_REC, {2, 200, 0, A})},
     {"records: the marker begins one at once", true,
      ROWS(START_REC, {2, 70000, M, A, REC}, {3, 70100, 0, A})},
@@ -188,6 +227,11 @@ static void run_scenario(const struct scenario *scenario, uint16_t sequence0, ui
     const struct row *held = &nothing;
     for (int i = 0; i < scenario->count; i++) {
         const struct row *row = &scenario->rows[i];
+        struct sequence_range unsent;
+        if (row->other) {
+            sequence_other(&sequence, (uint16_t)(sequence0 + row->sequence), &unsent);
+            continue;
+        }
         struct sequence_packet packet = {
             .sequence = (uint16_t)(sequence0 + row->sequence),
             .timestamp = (uint32_t)(timestamp0 + (uint64_t)row->timestamp),
@@ -550,6 +594,106 @@ static void test_simulated(void **state)
         simulate(&weathers[i]);
 }
 
+/* ---- what the sender never sent ---------------------------------------------------------- */
+
+enum { SHORT_RUN = 20000, SHORT_FRAMES = SHORT_RUN * 500 };
+
+struct proof {
+    const char *given;
+    double other, skip, loss;
+    bool reorder;
+};
+
+/* `skipped` holds what the sender left out, `reported` what the numbers proved. */
+static void check_unsent(const struct sequence_range *unsent, uint64_t start, uint8_t *reported)
+{
+    for (uint64_t frame = unsent->from; frame < unsent->until; frame++) {
+        assert_true(frame >= start && frame - start < SHORT_FRAMES);
+        reported[frame - start] = 1;
+    }
+}
+
+static void prove(const struct proof *proof, uint64_t seed)
+{
+    struct random_state random = {seed};
+    struct sequence sequence;
+    uint8_t *skipped = calloc(2, SHORT_FRAMES), *reported = skipped + SHORT_FRAMES;
+    assert_non_null(skipped);
+    sequence_reset(&sequence, &continuous);
+    struct arrival line[REORDER_DEPTH + 1];
+    int waiting = 0;
+    uint64_t frame = 0;
+    const uint64_t start = SEQUENCE_ORIGIN + 4294000000u;
+    for (int i = 0; i < SHORT_RUN; i++) {
+        const bool other = i > 2 && random_unit(&random) < proof->other;
+        const uint32_t skip = i > 2 && !other && random_unit(&random) < proof->skip
+                                  ? 1 + random_below(&random, 250)
+                                  : 0;
+        memset(skipped + frame, 1, skip);
+        frame += skip;
+        const struct arrival a = {.packet = {.sequence = (uint16_t)(65000 + i),
+                                             .timestamp = (uint32_t)(4294000000u + frame),
+                                             .frames = other ? 0 : 1 + random_below(&random, 100)},
+                                  .frame = frame};
+        frame += a.packet.frames;
+        if (i > 2 && random_unit(&random) < proof->loss)
+            continue;
+        line[waiting++] = a;
+        if (proof->reorder && waiting > 1 && i > 20 && random_unit(&random) < 0.2) {
+            const struct arrival swapped = line[waiting - 1];
+            line[waiting - 1] = line[waiting - 2];
+            line[waiting - 2] = swapped;
+        }
+        while (waiting > (i < 10 ? 0 : 3)) {
+            const struct sequence_packet *packet = &line[0].packet;
+            struct sequence_range unsent = {0};
+            if (packet->frames == 0) {
+                if (sequence_other(&sequence, packet->sequence, &unsent))
+                    check_unsent(&unsent, start, reported);
+            } else {
+                const struct sequence_step step = sequence_next(&sequence, packet);
+                if (step.verdict == SEQUENCE_ACCEPT && step.first_frame != start + line[0].frame)
+                    fail_msg("%s, seed %llu, packet %d: place", proof->given,
+                             (unsigned long long)seed, i);
+                if ((step.flags | step.held_flags) != 0 || step.held == HELD_REJECT)
+                    fail_msg("%s, seed %llu, packet %d: flags or a reject", proof->given,
+                             (unsigned long long)seed, i);
+                for (uint32_t j = 0; j < step.unsent_count; j++)
+                    check_unsent(&step.unsent[j], start, reported);
+            }
+            memmove(line, line + 1, (size_t)--waiting * sizeof line[0]);
+        }
+    }
+    uint64_t wrong = 0, missed = 0, all = 0;
+    for (uint64_t n = 0; n < frame - 1000; n++) {
+        wrong += reported[n] && !skipped[n];
+        missed += skipped[n] && !reported[n];
+        all += skipped[n];
+    }
+    if (wrong > 0 || (proof->loss == 0 ? missed > 0 : proof->skip > 0 && missed == all))
+        fail_msg("%s, seed %llu: %llu frames wrongly reported as never sent, %llu of %llu missed",
+                 proof->given, (unsigned long long)seed, (unsigned long long)wrong,
+                 (unsigned long long)missed, (unsigned long long)all);
+    free(skipped);
+}
+
+/* A number that is missing proves nothing; where none is, the sender left the frames out. */
+static void test_what_was_never_sent(void **state)
+{
+    (void)state;
+    static const struct proof proofs[] = {
+        {"skips", 0, 0.05, 0, false},
+        {"skips, reordered", 0, 0.05, 0, true},
+        {"skips among other types", 0.5, 0.05, 0, false},
+        {"skips among other types, reordered", 0.5, 0.05, 0, true},
+        {"loss, no skips", 0.3, 0, 0.05, true},
+        {"periodic other types, loss and skips", 0.1, 0.05, 0.05, true},
+    };
+    for (size_t i = 0; i < sizeof proofs / sizeof proofs[0]; i++)
+        for (uint64_t seed = 1; seed <= 5; seed++)
+            prove(&proofs[i], seed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -557,6 +701,7 @@ int main(void)
         cmocka_unit_test(test_numbered),
         cmocka_unit_test(test_silence_longer_than_a_lap),
         cmocka_unit_test(test_gap_longer_than_max_dropout),
+        cmocka_unit_test(test_what_was_never_sent),
         cmocka_unit_test(test_simulated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,6 +36,7 @@ struct put {
     uint8_t first_byte;
     bool flagged;    /* from its first frame to its last */
     uint32_t sender; /* its SSRC */
+    uint32_t frames_behind;
 };
 
 struct fake_host {
@@ -43,6 +44,8 @@ struct fake_host {
     int count;
     enum verdict verdict; /* what it answers */
     uint64_t drops;
+    uint64_t unsent; /* frames in all */
+    uint64_t unsent_until;
 };
 
 static enum verdict fake_put(void *context, const struct packet *packet)
@@ -54,9 +57,18 @@ static enum verdict fake_put(void *context, const struct packet *packet)
     bool flagged = packet->invalid_count == 1 && packet->invalid->cause == INVALID_SENDER &&
                    packet->invalid->from <= packet->first_frame &&
                    packet->invalid->until == packet->first_frame + packet->frames;
-    host->puts[host->count++] = (struct put){packet->first_frame, packet->flags, packet->frames,
-                                             packet->payload[0],  flagged,       packet->sender};
+    host->puts[host->count++] = (struct put){packet->first_frame,  packet->flags, packet->frames,
+                                             packet->payload[0],   flagged,       packet->sender,
+                                             packet->frames_behind};
     return host->verdict;
+}
+
+static void fake_unsent(void *context, uint64_t from, uint64_t until)
+{
+    struct fake_host *host = context;
+    assert_true(from < until);
+    host->unsent += until - from;
+    host->unsent_until = until;
 }
 
 static void fake_drops(void *context, uint64_t datagrams)
@@ -67,7 +79,8 @@ static void fake_drops(void *context, uint64_t datagrams)
 static struct ingest *open_ingest(const struct ingest_protocol *protocol,
                                   const struct source_options *options, struct fake_host *host)
 {
-    struct source_host functions = {.context = host, .put = fake_put, .socket_drops = fake_drops};
+    struct source_host functions = {
+        .context = host, .put = fake_put, .socket_drops = fake_drops, .unsent = fake_unsent};
     struct ingest *ingest;
     struct problem problem;
     *host = (struct fake_host){.verdict = VERDICT_ACCEPTED};
@@ -131,6 +144,7 @@ enum shape {
     VERSION_1,
     SHORT,
     OTHER_TYPE,
+    RTCP,
     ODD,
     EMPTY,
     HEARTBEAT,
@@ -245,6 +259,19 @@ static const struct scenario scenarios[] = {
           {7, 1, 5, .shape = EMPTY, .rejected = NO(EMPTY)},
           {7, 1, 6, .shape = EMPTY, .rejected = NO(EMPTY)},
           {7, 1, 7, .jump = -3 * FRAMES, .accepted = 1})},
+    {"another payload type in the sequence, some lost", 0, 0, 0,
+     ROWS(START, {7, 1, 2, .shape = OTHER_TYPE, .rejected = NO(PAYLOAD_TYPE)},
+          {7, 1, 3, .jump = -FRAMES, .accepted = 1}, {7, 1, 5, .jump = -2 * FRAMES, .accepted = 1},
+          {7, 1, 7, .shape = OTHER_TYPE, .rejected = NO(PAYLOAD_TYPE)},
+          {7, 1, 8, .jump = -4 * FRAMES, .accepted = 1})},
+    {"another payload type before the sender is proven", 0, 0, 0,
+     ROWS({7, 1, 0, .held = 1},
+          {7, 1, 1, .shape = OTHER_TYPE, .rejected = NO(PAYLOAD_TYPE), .held = 1},
+          {7, 1, 2, .jump = -FRAMES, .accepted = 2})},
+    {"another payload type keeps its sender alive", 0, 0, 0,
+     ROWS(START, {7, 1, 2, .shape = OTHER_TYPE, .rejected = NO(PAYLOAD_TYPE), .wait_ms = 800},
+          {9, 1, 70, .rejected = NO(SSRC), .wait_ms = 800},
+          {7, 1, 3, .jump = -FRAMES, .accepted = 1})},
     {"padding, CSRCs and extensions", 0, 0, 0,
      ROWS(START, {7, 1, 2, .shape = PADDED, .accepted = 1},
           {7, 1, 3, .shape = CSRCS, .accepted = 1}, {7, 1, 4, .shape = EXTENDED, .accepted = 1})},
@@ -282,6 +309,8 @@ static size_t build(const struct row *row, uint8_t *out)
     const struct rtp_result_info info = {.flags = RTP_HEARTBEAT};
     if (row->shape == HEARTBEAT)
         header.payload_type = RTP_HEARTBEAT_TYPE;
+    if (row->shape == RTCP)
+        header.payload_type = 72;
     size_t used = rtp_build(out, &header, row->shape == HEARTBEAT ? &info : NULL);
     if (row->shape == CSRCS) {
         out[0] |= 2;
@@ -391,6 +420,98 @@ static void feed(struct ingest *ingest, const uint8_t *data, size_t bytes, int h
                                                .from = &from,
                                                .receive_ns = at_ms * NS_PER_MS,
                                                .receive_realtime_ns = at_ms * NS_PER_MS});
+}
+
+/* Frames between two consecutive numbers were never sent; a number that nobody has seen proves
+ * nothing. Every packet of the SSRC has one, except RTCP. */
+static void test_what_was_never_sent(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *given;
+        struct row rows[6];
+        int count;
+        uint64_t unsent;
+    } table[] = {
+        {"next by number, time goes on", {{7, 1, 2, .jump = 20}}, 1, 20},
+        {"a long pause, once it is proven",
+         {{7, 1, 2, .jump = 900}, {7, 1, 3, .jump = 900}},
+         2,
+         900},
+        {"another type in the place of frames",
+         {{7, 1, 2, .shape = OTHER_TYPE}, {7, 1, 3}},
+         2,
+         FRAMES},
+        {"no whole frames in a packet", {{7, 1, 2, .shape = ODD}, {7, 1, 3}}, 2, FRAMES},
+        {"a packet without payload", {{7, 1, 2, .shape = EMPTY}, {7, 1, 3}}, 2, FRAMES},
+        {"another type comes reordered", {{7, 1, 3}, {7, 1, 2, .shape = OTHER_TYPE}}, 2, FRAMES},
+        {"the packet behind a pause overtaken",
+         {{7, 1, 3, .jump = 20}, {7, 1, 2, .jump = 20}},
+         2,
+         20},
+        {"a number is missing", {{7, 1, 3}}, 1, 0},
+        {"RTCP has no number", {{7, 1, 2, .shape = RTCP}, {7, 1, 3}}, 2, 0},
+        {"another sender's packet", {{9, 1, 2, .shape = OTHER_TYPE}, {7, 1, 3}}, 2, 0},
+        {"another host's packet", {{7, 2, 2, .shape = OTHER_TYPE}, {7, 1, 3}}, 2, 0},
+        {"two types, none missing",
+         {{7, 1, 2, .shape = OTHER_TYPE}, {7, 1, 3, .jump = -FRAMES}},
+         2,
+         0},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct fake_host host;
+        own = own_defaults;
+        struct ingest *ingest = open_ingest(&rtp_protocol, &defaults, &host);
+        const struct row start[] = {{7, 1, 0}, {7, 1, 1}};
+        for (int j = 0; j < 2 + table[i].count; j++) {
+            const struct row *row = j < 2 ? &start[j] : &table[i].rows[j - 2];
+            uint8_t datagram[256];
+            feed(ingest, datagram, build(row, datagram), row->host, 1000 + j);
+        }
+        if (host.unsent != table[i].unsent)
+            fail_msg("%s: %llu frames were never sent, expected %llu", table[i].given,
+                     (unsigned long long)host.unsent, (unsigned long long)table[i].unsent);
+        ingest_stop(ingest);
+        ingest_close(ingest);
+    }
+}
+
+/* A GRO batch may hold packets of several types; the receive time belongs to its last frame. */
+static void test_frames_behind_in_a_batch(void **state)
+{
+    (void)state;
+    static const struct row rows[] = {{7, 1, 2},
+                                      {7, 1, 3, .shape = OTHER_TYPE},
+                                      {7, 1, 4, .jump = -FRAMES},
+                                      {7, 1, 5, .jump = -FRAMES},
+                                      {7, 1, 6, .shape = OTHER_TYPE}};
+    static const uint32_t behind[] = {2 * FRAMES, FRAMES, 0};
+    struct fake_host host;
+    own = own_defaults;
+    struct ingest *ingest = open_ingest(&rtp_protocol, &defaults, &host);
+    uint8_t batch[5 * 256];
+    size_t bytes = 0, one = 0;
+    for (int i = 0; i < 2; i++) {
+        const struct row row = {7, 1, i};
+        feed(ingest, batch, build(&row, batch), 1, 1000 + i);
+    }
+    for (size_t i = 0; i < 5; i++)
+        bytes += one = build(&rows[i], batch + bytes);
+    const struct sockaddr_storage from = address_of(1, false);
+    for (size_t i = 0; i < 5; i++)
+        ingest_datagram(ingest, &(struct received){.data = batch + i * one,
+                                                   .bytes = one,
+                                                   .from = &from,
+                                                   .receive_ns = 1010 * NS_PER_MS,
+                                                   .receive_realtime_ns = 1010 * NS_PER_MS,
+                                                   .in_batch = true,
+                                                   .behind_datagrams = (uint32_t)(4 - i),
+                                                   .behind_bytes = (4 - i) * one});
+    assert_int_equal(host.count, 5);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(host.puts[2 + i].frames_behind, behind[i]);
+    ingest_stop(ingest);
+    ingest_close(ingest);
 }
 
 static void test_every_verdict_has_its_reject(void **state)
@@ -707,6 +828,8 @@ int main(void)
     log_set_level(LOG_LEVEL_ERROR);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_senders_and_rejects),
+        cmocka_unit_test(test_what_was_never_sent),
+        cmocka_unit_test(test_frames_behind_in_a_batch),
         cmocka_unit_test(test_tags),
         cmocka_unit_test(test_every_verdict_has_its_reject),
         cmocka_unit_test(test_wrong_channel_count),
