@@ -189,7 +189,7 @@ void gaps_give_up_until(struct stream *s, struct epoch *e, uint64_t frame)
         if (hole->until > frame)
             hole->until = frame;
         give_up_oldest(s, e);
-        rest.debts = hole->debts; /* what the part given up left of them */
+        rest.debts = hole->debts; /* the rest of them */
         if (rest.until > frame)
             s->holes[--s->hole_first % HOLES_MAX] = rest;
     }

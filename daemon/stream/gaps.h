@@ -28,7 +28,7 @@ void gaps_open(struct stream *stream, struct epoch *e, uint64_t from, uint64_t u
 
 /* The sender never sent frames [from, until) of the epoch. */
 void gaps_note_unsent(struct stream *stream, const struct epoch *e, uint64_t from, uint64_t until);
-/* What was noted belongs to no gap of the epoch that begins. */
+/* An epoch begins: forgets the holes and causes of the one before. */
 void gaps_forget(struct stream *stream);
 
 /* Gives up the holes seen so long ago that their frames are not awaited any more at `now_ns`, and

@@ -287,7 +287,7 @@ static void grow(struct stream *s, struct epoch *e, uint64_t first, uint64_t unt
     presence_clear_until(s, e->base + until);
     if (first > e->head)
         gaps_open(s, e, e->head, first, receive_ns);
-    s->debts = (struct gap_debts){0}; /* what was reported before this packet is no later hole's */
+    s->debts = (struct gap_debts){0}; /* later holes have debts of their own */
     s->stats.timeline_in += grown;
     s->stats.awaited += grown;
     s->stats.timeline_out += grown;
@@ -295,7 +295,7 @@ static void grow(struct stream *s, struct epoch *e, uint64_t first, uint64_t unt
     e->head = until;
 }
 
-/* There is no room for frames [first, until). */
+/* The ring has no space for frames [first, until). */
 static void note_refused(struct stream *s, uint64_t first, uint64_t until)
 {
     if (s->lost_upstream.count + 1 < RANGES_MAX)

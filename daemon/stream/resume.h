@@ -104,7 +104,7 @@ struct stream_state {
     bool begun; /* false: no epoch has begun, and nothing below is set */
     struct state_epoch epoch;
     struct ranges invalid, raw_invalid; /* of results; of raw input not yet handed on */
-    struct ranges lost;                 /* of input that may be missing, with its causes */
+    struct ranges lost;                 /* input that may be missing, with its causes */
     uint32_t shed_count;
     struct invalid_range sheds[SHEDS_MAX]; /* not yet reported */
     struct state_change change;

@@ -210,7 +210,7 @@ uint64_t sequence_next_distance(const struct sequence *s)
     return distance;
 }
 
-/* Whether `sequence` is the next number after the newest packet's that a packet with frames has. */
+/* True: only packets without frames separate `sequence` from the newest packet. */
 static bool follows_newest(const struct sequence *s, uint64_t sequence)
 {
     const int64_t step = sequence_step(s, s->newest.sequence, sequence, 0);

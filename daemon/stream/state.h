@@ -39,7 +39,7 @@ enum {
     RAW_EPOCHS_MAX = 8,     /* whose raw input is not handed on whole; a power of two */
 };
 
-/* Frames known to be lost of which nobody knows which ones. */
+/* Numbers of lost frames; which frames these are is not known. */
 struct gap_debts {
     uint64_t overload; /* refused for lack of room */
     uint64_t socket;   /* the socket dropped them */
@@ -207,8 +207,8 @@ struct stream {
     uint32_t hole_first, hole_next;
     struct gap gaps[GAPS_MAX];
     uint32_t gap_next;
-    struct ranges lost_upstream; /* of the newest epoch, with the causes that results reported; and
-                                    refused for lack of room */
+    struct ranges lost_upstream; /* newest epoch: reported by upstream results, each with its cause,
+                                    and refused for lack of space */
     struct unsent unsent[UNSENT_MAX];
     uint32_t unsent_first, unsent_next;
     struct gap_debts debts; /* reported since the newest packet that made the epoch longer */

@@ -40,8 +40,8 @@ struct ingest {
     uint64_t suspect_from; /* the first frame of those in a row */
     struct {
         const uint8_t *next, *end;
-        size_t bytes;       /* of datagrams from `next` on that carry frames of this stream */
-        uint32_t datagrams; /* so many */
+        size_t bytes;       /* sum over the datagrams from `next` on that carry frames */
+        uint32_t datagrams; /* their number */
     } batch;                /* the GRO batch that is read */
     uint64_t others[2];     /* payload types of the sender followed that the log has named: bits */
     /* headerless */
@@ -337,7 +337,7 @@ static void blame_gap(struct ingest *in, const struct sequence_newest *newest,
     uint32_t flags = released ? step->held_flags : step->flags;
     uint64_t expected = newest->first_frame + newest->frames;
     if (!released && (step->verdict != SEQUENCE_ACCEPT || first < expected))
-        return; /* what was dropped may follow a packet that comes reordered */
+        return; /* reordered: the dropped frames may follow */
     in->blame_next_gap = false;
     if (!(flags & PACKET_DISCONTINUITY) && first > expected && newest->frames > 0)
         in->host.socket_drops(in->host.context,

@@ -49,8 +49,8 @@ struct ingest_protocol {
      * `reason` says why. */
     bool (*parse)(const struct source_options *options, const struct received *received,
                   struct ingest_fields *fields, enum reject *reason);
-    /* Whether a datagram carries frames of this stream as the datagram `as` does, by its header
-     * alone. NULL: all of one sender do. */
+    /* Compares headers. True: `datagram` carries frames of this stream, as the datagram `as` does.
+     * NULL: all datagrams of one sender do. */
     bool (*same_kind)(const uint8_t *datagram, size_t bytes, const uint8_t *as);
 };
 

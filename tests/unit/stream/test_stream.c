@@ -294,7 +294,7 @@ static void test_unsent_frames_are_the_senders(void **state)
         put(0, 0, 200, 1000, 0);
         if (!late)
             stream_unsent(world->stream, 1250, 1300);
-        stream_socket_drops(world->stream, 1); /* of 200 frames: all that is lost beside it */
+        stream_socket_drops(world->stream, 1); /* a datagram of 200 frames */
         put(0, 300, 50, 1300, 0);
         if (late)
             stream_unsent(world->stream, 1250, 1300);
