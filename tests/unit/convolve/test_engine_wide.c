@@ -25,7 +25,7 @@
 #include <cmocka.h>
 
 #include "convolve/plan/plan.h"
-#include "convolve/plan/planner.h"
+#include "convolve/check/prepare.h"
 #include "convolve/variants/wide.h"
 #include "device/traits.h"
 #include "tests/support/engine_group.h"
