@@ -110,7 +110,7 @@ const struct schema_row schema_rows[KEYS] = {
     [KEY_STATUS_FILE] = {SECTION_DAEMON, .row = {"status file", OPTION_PATH, .fallback_words = "none",
         .sentence = "A file that gets the same table as JSON, on exit and on SIGUSR1."}},
     [KEY_DRAIN_TIMEOUT] = {SECTION_DAEMON, .row = {"drain timeout", OPTION_TIME, .minimum = 0.1, .maximum = 3600, .fallback = "5 s",
-        .sentence = "The longest time SIGTERM waits for tails to be computed, sent and written before the daemon leaves."}},
+        .sentence = "The longest time SIGTERM waits for tails to be computed, sent and written before the daemon leaves. A run whose sources all come to their end by themselves takes the time that its sinks take; one that delivers nothing for this long is cut off, and what is lost makes the exit status 4."}},
     [KEY_PREPARE_TIMEOUT] = {SECTION_DAEMON, .row = {"prepare timeout", OPTION_TIME, .minimum = 1, .maximum = 3600, .fallback = "2 min",
         .sentence = "The longest time that one step of preparing a stream may take (reading or designing its filters, compiling and testing its plan, opening its files and sockets), at the start, at a reload and for a change while it runs. What takes longer hangs: a start ends, a reload or change is refused and its thread left behind."}},
     [KEY_DEVICE] = {SECTION_DEVICE, .row = {"device", OPTION_TEXT, .fallback = "auto",

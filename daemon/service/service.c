@@ -25,6 +25,7 @@
 #include "pipeline/closing.h"
 #include "pipeline/devices.h"
 #include "pipeline/pipelines.h"
+#include "pipeline/run_end.h"
 #include "service/hung.h"
 #include "service/membership.h"
 #include "service/numbers.h"
@@ -65,6 +66,8 @@ struct service {
     uv_timer_t tick;
     bool abandoned;      /* the drain did not end in time */
     int64_t deadline_ns; /* of the drain; INT64_MAX: none */
+    bool natural;        /* all sources have ended by themselves and no signal came since */
+    struct run_end end;  /* while `natural` */
     struct start *start;
     struct reload *reload;
     struct watch *watch;
@@ -100,11 +103,12 @@ static void print_last_status(const struct service *service)
 
 static void advance_soon(struct service *service);
 
-static void close_sinks(struct service *service)
+/* Files have at least so long to be finished. */
+static void close_sinks(struct service *service, int64_t grace_ns)
 {
     service->process.phase = PROCESS_CLOSING_SINKS;
     numbers_take_last(service->numbers);
-    int64_t deadline_ns = clock_monotonic_ns() + close_grace_ns;
+    const int64_t deadline_ns = clock_monotonic_ns() + grace_ns;
     if (service->deadline_ns == INT64_MAX || service->deadline_ns < deadline_ns)
         service->deadline_ns = deadline_ns;
     pipelines_close_sinks(service->process.pipelines, PIPELINES_ALL, service->deadline_ns);
@@ -130,7 +134,8 @@ static _Noreturn void leave(struct service *service)
                           ? "stopped with work left over; the table says what was in flight"
                           : "stopped while preparing: files, filters, kernels or sockets took "
                             "longer than `drain timeout`");
-    exit_now(service, service->error == 0 ? SERVICE_EXIT_CUT : EXIT_FAILURE, flush_ns);
+    const int cut = service->natural ? SERVICE_EXIT_LOSSES : SERVICE_EXIT_CUT;
+    exit_now(service, service->error == 0 ? cut : EXIT_FAILURE, flush_ns);
 }
 
 static void close_sources(struct service *service)
@@ -141,6 +146,8 @@ static void close_sources(struct service *service)
     }
     if (service->abandoned)
         leave(service);
+    if (service->natural && run_end_losses(&service->end, service->process.pipelines) > 0)
+        service->exit_status = SERVICE_EXIT_LOSSES;
     /* Sources are closed last, because the status asks them for their counters. */
     print_last_status(service);
     service->process.phase = PROCESS_CLOSING_SOURCES;
@@ -170,7 +177,6 @@ static void close_handles(struct service *service)
     uv_close((uv_handle_t *)&service->tick, NULL);
 }
 
-/* deadline_ns INT64_MAX: a run that ends by itself takes the time its files take. */
 static void drain(struct service *service, int64_t deadline_ns)
 {
     const int64_t now_ns = clock_monotonic_ns();
@@ -184,6 +190,16 @@ static void drain(struct service *service, int64_t deadline_ns)
 static void drain_within_timeout(struct service *service)
 {
     drain(service, clock_monotonic_ns() + service->process.config->daemon.drain_ns);
+}
+
+/* Every source has come to its end: the run takes the time that its sinks take. */
+static void drain_to_the_end(struct service *service)
+{
+    const struct process *process = &service->process;
+    service->natural = true;
+    run_end_begin(&service->end, process->pipelines, process->config->daemon.drain_ns,
+                  clock_monotonic_ns());
+    drain(service, INT64_MAX);
 }
 
 /* False: what goes over to the next daemon is not there yet. What is not there after half of the
@@ -214,7 +230,28 @@ static void advance_running(struct service *service)
     if (!reload_busy(service->reload) && pipelines_ended(service->process.pipelines)) {
         log_info("every source has come to its end");
         watch_stopping(service->watch);
-        drain(service, INT64_MAX);
+        drain_to_the_end(service);
+    }
+}
+
+static void advance_draining(struct service *service)
+{
+    const struct pipelines *pipelines = service->process.pipelines;
+    const int64_t now_ns = clock_monotonic_ns();
+    if (!handed_over(service))
+        return;
+    const bool drained = pipelines_drain(service->process.pipelines, PIPELINES_ALL),
+               late = service->natural ? run_end_late(&service->end, pipelines, now_ns)
+                                       : now_ns > service->deadline_ns;
+    if (drained && service->natural && run_end_pending(pipelines) == 0) {
+        const int64_t patience_ns = service->end.patience_ns;
+        close_sinks(service, patience_ns > close_grace_ns ? patience_ns : close_grace_ns);
+    } else if (drained && (!service->natural || late)) {
+        close_sinks(service, close_grace_ns);
+    } else if (late) {
+        service->abandoned = true;
+        hung_name_streams(pipelines);
+        close_sinks(service, close_grace_ns);
     }
 }
 
@@ -227,15 +264,7 @@ static void advance(struct service *service)
         advance_running(service);
         break;
     case PROCESS_DRAINING:
-        if (!handed_over(service))
-            break;
-        if (pipelines_drain(pipelines, PIPELINES_ALL)) {
-            close_sinks(service);
-        } else if (late) {
-            service->abandoned = true;
-            hung_name_streams(pipelines);
-            close_sinks(service);
-        }
+        advance_draining(service);
         break;
     case PROCESS_CLOSING_SINKS:
         if (pipelines_closing(pipelines, PIPELINES_ALL) == 0 &&
@@ -323,7 +352,7 @@ static void on_prepared(void *context, int error, const struct problem *problem)
         service->error =
             osc_control_open(process, service->commands, &service->osc, &service->problem);
     if (service->error != 0 || process->stopping) {
-        close_sinks(service);
+        close_sinks(service, close_grace_ns);
         return;
     }
     handover_drop_unused(service->environment.handover);
@@ -397,6 +426,7 @@ static void on_stop(void *context, const struct signalfd_siginfo *info)
             info->ssi_signo == SIGUSR2 && !reload_busy(service->reload) && store_available();
         drain_within_timeout(service);
     } else if (process->phase <= PROCESS_DRAINING) {
+        service->natural = false;
         service->deadline_ns = clock_monotonic_ns() + process->config->daemon.drain_ns;
         advance_soon(service);
     }

@@ -12,7 +12,8 @@
  * within `drain timeout`. Every later phase has a deadline of its own, and a signal while preparing
  * sets one: past it the process says what hangs and exits with status 3 (hung.h). A second signal
  * exits at once and leaves files as they were after their last flush. A run whose sources all have
- * an end stops by itself, without a time limit.
+ * an end stops by itself. It waits for its slowest sink as long as that makes progress
+ * (pipeline/run_end.h); what is lost nevertheless makes the exit status SERVICE_EXIT_LOSSES.
  *
  * The thread that calls service_run is the loop thread.
  */

@@ -178,12 +178,12 @@ class Pipes(unittest.TestCase):
         c.assert_within(floats(got), c.convolve(x, h), x, h)
 
     def test_a_reader_may_stall_after_the_end(self):
-        """The file has ended long before the reader wakes: no deadline cuts what waits for it."""
+        """The file has ended long before the reader wakes: the run waits for it up to `drain timeout`."""
         frames = 14000  # of 8 bytes: more than a pipe holds, less than pipe and queue
         codes = c.noise_codes(4, frames, CHANNELS)
         c.write_wav16(self.path("x.wav"), RATE, codes)
         path, h = config(self.folder, source="file", keys="path = x.wav\npace = fast",
-                         sink="type = stdout\nqueue = 256 KiB", daemon="drain timeout = 100 ms")
+                         sink="type = stdout\nqueue = 256 KiB", daemon="drain timeout = 60 min")
         done = subprocess.run(["bash", "-c", f"{CONVOLVD} -q {path} | (sleep 4; cat > y.raw); echo ${{PIPESTATUS[0]}}"],
                               cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=c.PATIENCE_S,
                               check=False)

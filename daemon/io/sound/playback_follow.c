@@ -175,6 +175,11 @@ const float *playback_follow_convert(struct playback_follow *follow, const float
     return follow->out;
 }
 
+bool playback_follow_running(const struct playback_follow *follow)
+{
+    return follow->running;
+}
+
 void playback_follow_lost(struct playback_follow *follow)
 {
     follow->running = false;

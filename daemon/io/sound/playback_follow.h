@@ -61,6 +61,9 @@ enum playback_step playback_follow_put(struct playback_follow *follow,
 const float *playback_follow_convert(struct playback_follow *follow, const float *samples,
                                      uint32_t frames, uint64_t *frame, uint32_t *out_frames);
 
+/* True between a put and the loss of the card: convert may be called. */
+bool playback_follow_running(const struct playback_follow *follow);
+
 /* The card went away, or converted frames did not fit into its ring: restart with the next put. */
 void playback_follow_lost(struct playback_follow *follow);
 

@@ -52,6 +52,7 @@ struct sink {
     struct sound_card *card;
     uint8_t *bytes;                 /* [CHUNK_FRAMES] frames, encoded */
     struct playback_follow *follow; /* NULL: frames are played without resampling */
+    float *silence;                 /* [FOLLOW_CHUNK_FRAMES] frames; NULL without `follow` */
     /* offset */
     bool anchored;           /* it is chosen */
     uint64_t latency_frames; /* as declared; 0: not known yet */
@@ -267,6 +268,32 @@ static void write_resampled(struct sink *s, const struct result *result, uint64_
     }
 }
 
+/* Nothing follows: silence pushes the frames that the resampler holds into the card's ring. */
+static void flush_resampler(struct sink *s)
+{
+    uint64_t base, frame;
+    uint32_t made;
+    if (s->follow == NULL || s->resampling == 0 || !playback_follow_running(s->follow) ||
+        !sound_card_base(s->card, &base))
+        return;
+    for (uint32_t left = playback_follow_held(s->follow); left > 0 && s->resampling > 0;) {
+        const uint32_t chunk = left < FOLLOW_CHUNK_FRAMES ? left : FOLLOW_CHUNK_FRAMES;
+        const float *samples = playback_follow_convert(s->follow, s->silence, chunk, &frame, &made);
+        left -= chunk;
+        for (uint32_t at = 0; at < made;) {
+            const uint32_t part = made - at < CHUNK_FRAMES ? made - at : CHUNK_FRAMES;
+            /* The clocks' speed rounds the frames made: the last chunk holds what is left. */
+            const bool last = left == 0 && at + part == made;
+            const uint32_t put = last || s->resampling < part ? (uint32_t)s->resampling : part;
+            if (!write_chunk(s, samples + (size_t)at * s->options.stream.channels,
+                             frame + at - base, part, put))
+                return;
+            s->resampling -= put;
+            at += part;
+        }
+    }
+}
+
 static void put_resampled(struct sink *s, const struct result *result, uint64_t base,
                           const struct sound_position *card)
 {
@@ -364,13 +391,19 @@ static uint64_t portaudio_room(const struct sink *s)
 
 /* ---- the card ---------------------------------------------------------------------------- */
 
+static void destroy(struct sink *s)
+{
+    playback_follow_close(s->follow);
+    free(s->silence);
+    free(s->bytes);
+    free(s);
+}
+
 static void on_left(void *context)
 {
     struct sink *s = context;
     s->closed(s->closed_context);
-    playback_follow_close(s->follow);
-    free(s->bytes);
-    free(s);
+    destroy(s);
 }
 
 static void leave_when_done(struct sink *s)
@@ -427,12 +460,16 @@ static int portaudio_open(const struct sink_options *options,
     if (error == 0 && s->sound->resample)
         error = playback_follow_open(options->stream.channels, options->stream.rate_hz, &s->follow,
                                      problem);
+    if (s->follow != NULL) {
+        s->silence =
+            calloc((size_t)FOLLOW_CHUNK_FRAMES * options->stream.channels, sizeof *s->silence);
+        if (s->silence == NULL)
+            error = problem_set(problem, ERROR_MEMORY, "no memory for a sink");
+    }
     if (error == 0)
         error = sound_card_open(s->sound, SOUND_PLAYBACK, &user, environment, &s->card, problem);
     if (error != 0) {
-        playback_follow_close(s->follow);
-        free(s->bytes);
-        free(s);
+        destroy(s);
         return error;
     }
     *out = s;
@@ -452,6 +489,7 @@ static void portaudio_close(struct sink *s, int64_t deadline_ns, void (*closed)(
     s->closed = closed;
     s->closed_context = context;
     s->deadline_ns = deadline_ns;
+    flush_resampler(s);
     leave_when_done(s);
 }
 

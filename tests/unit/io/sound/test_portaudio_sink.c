@@ -28,13 +28,14 @@ static uint64_t heard_frames;
 static void callback(void)
 {
     uint32_t played = sound_ring_play(card.shared, (uint8_t *)&heard[heard_frames], PERIOD);
-    sound_ring_advance(card.shared, PERIOD, played, 1);
+    sound_ring_advance(card.shared, PERIOD, played, clock_monotonic_ns());
     heard_frames += PERIOD;
     card.user.callback(card.user.context);
 }
 
 static struct sink *sink;
 static unsigned room_calls;
+static bool resample; /* the option of the next open_sink */
 
 static void room_again(void *context)
 {
@@ -52,6 +53,7 @@ static void open_sink(bool duplex, bool own, uint64_t latency)
     room_calls = 0;
     sound.duplex = duplex;
     sound.own = own;
+    sound.resample = resample;
     sound.latency_frames = latency;
     sound.hop_frames = HOP;
     sound.request.rate_hz = 48000;
@@ -324,6 +326,35 @@ static void closing_waits_for_what_is_pending(void **state)
     sound_card_forget();
 }
 
+static struct sink_ledger last;
+
+static void gone_with(void *context)
+{
+    last = ledger();
+    *(bool *)context = true;
+}
+
+/* The resampler holds some frames until later ones come; at the end they are played all the same.
+ */
+static void closing_plays_what_the_resampler_holds(void **state)
+{
+    (void)state;
+    bool closed = false;
+    resample = true;
+    open_sink(false, false, 1000);
+    resample = false;
+    callback();
+    for (uint64_t frame = 0; frame < 1024; frame += HOP)
+        put(frame, HOP);
+    sink_portaudio.close(sink, INT64_MAX, gone_with, &closed);
+    for (int i = 0; i < 20 && !closed; i++)
+        callback();
+    assert_true(closed);
+    assert_int_equal(last.delivered, 1024);
+    assert_int_equal(last.pending, 0);
+    sound_card_forget();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +366,7 @@ int main(void)
         cmocka_unit_test(before_the_capture_began_nothing_is_played),
         cmocka_unit_test(a_stream_that_waits_is_let_ahead_of_the_card_by_a_block),
         cmocka_unit_test(closing_waits_for_what_is_pending),
+        cmocka_unit_test(closing_plays_what_the_resampler_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
