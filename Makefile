@@ -167,6 +167,7 @@ help:
 #:   DEMO_WEB=1          then the live page: its address, and pictures of it in build/
 #: make check            install what is missing, build, pass every test, plain and sanitized
 #: make check-threads    what runs on several threads, under the thread sanitizer
+#: make check-packages   build the Debian packages, install, upgrade and purge them in a minimal system
 #: make check-long       the tests that take too long for every change
 #: make gates            the rules about the source tree: floors, sizes, words, formatting
 #: make cluster-faults   ten minutes of faults at random on three servers and their daemons
@@ -364,6 +365,11 @@ check-long:
 	+@$(MAKE) --no-print-directory deps PACKAGES_TEST="$(PACKAGES_TEST) $(PACKAGES_LONG)"
 	+@$(MAKE) --no-print-directory -j$(JOBS) testables
 	@$(PYTHON) tests/run --long --again $(AGAIN) $(CHECK_ARGS) --build $(BUILD) --units $(UNIT:$(BUILD)/%=%) --scripts $(SCRIPTS)
+
+# The Debian packages: built twice, installed, upgraded and purged in a minimal system of this release.
+.PHONY: check-packages
+check-packages: deps
+	@$(PYTHON) tests/run --long --build $(BUILD) --scripts tests/e2e/test_packages.py
 
 # What runs on several threads, where the thread sanitizer sees unordered access to the same memory.
 THREADED_UNIT    = $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(shell grep -lE '^ \* threads: yes$$' $(UNIT_SRC))))
