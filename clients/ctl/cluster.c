@@ -17,7 +17,7 @@
 #include "io/nats/presence.h"
 #include "wire/record.h"
 
-enum { CONNECT_MS = 3000, ANSWER_MS = 3000, OWNER_MS = 300, LISTEN_MS = 700, PAUSE_MS = 10 };
+enum { CONNECT_MS = 3000, ANSWER_MS = 3000, OWNER_MS = 300, LISTEN_MS = 700, PAUSE_MS = 100 };
 
 /* The servers, and what the words ask of them. */
 struct visit {
@@ -111,20 +111,20 @@ static int connect_to(struct visit *visit, struct problem *problem)
     int error = nats_connection_open(c, &servers, "cluster", problem);
     if (error != 0)
         return error;
-    if (!nats_connection_begin(c, problem))
-        return ERROR_SYSTEM;
-    for (int waited = 0; !atomic_load(&c->connected) && !atomic_load(&c->lost);
-         waited += PAUSE_MS) {
-        if (waited >= CONNECT_MS)
+    for (const int64_t until_ns = clock_monotonic_ns() + CONNECT_MS * NS_PER_MS;;) {
+        enum nats_attempt attempt = NATS_ATTEMPT_AWAY;
+        for (int i = 0; i < nats_connection_servers(c) && attempt == NATS_ATTEMPT_AWAY; i++)
+            attempt = nats_connection_begin(c, problem);
+        if (attempt == NATS_ATTEMPT_CONNECTED)
+            break;
+        if (attempt != NATS_ATTEMPT_AWAY)
+            return ERROR_SYSTEM;
+        if (clock_monotonic_ns() >= until_ns)
             return problem_set(problem, ERROR_SYSTEM, "no server of %s answers", servers.servers);
         pause_ms(PAUSE_MS);
     }
-    const char *reason = NULL;
-    if (!atomic_load(&c->lost))
-        return 0;
-    natsConnection_GetLastError(c->connection, &reason);
-    return problem_set(problem, ERROR_SYSTEM, "the servers refuse this user: %s",
-                       reason != NULL ? reason : "?");
+    nats_connection_ready(c);
+    return 0;
 }
 
 /* A request of JetStream's API about `of`; the answer is the caller's. NULL: none came, as

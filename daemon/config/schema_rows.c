@@ -310,7 +310,7 @@ const struct schema_row schema_rows[KEYS] = {
     [KEY_CLUSTER_CAPACITY] = {SECTION_CLUSTER, .row = {"capacity", OPTION_RATIO, .minimum = 0, .maximum = 1, .fallback = "80 %",
         .sentence = "A worker of whose busiest device, or of whose loop's time, so much is in use takes no more partitions; 0: it takes none. Those that it has it keeps."}},
     [KEY_CLUSTER_CREDENTIALS] = {SECTION_CLUSTER, .row = {"credentials", OPTION_PATH, .fallback_words = "none",
-        .sentence = "A file that lets the daemon in: a user's JWT and seed as `nsc` writes them, or one line user:password."}},
+        .sentence = "A file that lets the daemon in: a user's JWT and seed as `nsc` writes them, or one line user:password. It is read at each attempt to connect."}},
     [KEY_CLUSTER_CA] = {SECTION_CLUSTER, .row = {"ca", OPTION_PATH, .fallback_words = "the system's, where `servers` say tls://",
         .sentence = "A file of certificates, one of which must have signed the servers'; TLS is a must then."}},
     [KEY_QUANTITY] = {SECTION_ALARM, .row = {"quantity", OPTION_OWN, .required = true, .words = "quantity", .parse = schema_parse_quantity,

@@ -201,9 +201,10 @@ class Config(unittest.TestCase):
         """convolv-tap at the first server, as a user; (exit status, what it said)."""
         path = f"{self.folder}/credentials"
         with open(path, "w", encoding="utf-8") as file:
-            file.write(credentials + "\n")
-        done = subprocess.run([TAP, "--log", f"tls://127.0.0.1:{self.servers[0].port}/lab/vessel", "--credentials", path,
-                               "--frames", "500", *options], capture_output=True, text=True, check=False, timeout=60)
+            file.write(f"{credentials}\n")
+        done = subprocess.run([TAP, "--log", f"tls://127.0.0.1:{self.servers[0].port}/lab/vessel", "--frames", "500",
+                               *(("--credentials", path) if credentials else ()), *options], capture_output=True, text=True, check=False,
+                              timeout=60)
         return done.returncode, done.stdout + done.stderr
 
     def test_a_reader(self):
@@ -219,39 +220,60 @@ class Config(unittest.TestCase):
             status, said = self.tap("reader:reader-secret", "--ca", ca)
             self.assertEqual(status, 0, said)
             self.assertIn("1 malformed", said)
-            for credentials, options in (("reader:wrong", ("--ca", ca)), ("gateway:gateway-secret", ("--ca", ca)),
-                                         ("reader:reader-secret", ())):  # a certificate that nobody vouches for
+            for credentials, options, why in (
+                    ("reader:wrong", ("--ca", ca), f"refuses the user of {self.folder}/credentials: "),
+                    ("gateway:gateway-secret", ("--ca", ca), "does not permit this user what it needs: Permissions Violation"),
+                    ("reader:reader-secret", (), "no TLS with")):  # a certificate that nobody vouches for
                 status, said = self.tap(credentials, "--wait", "1 s", *options)
                 self.assertEqual(status, 2, said)
                 self.assertIn("may this user read it", said)
+                self.assertIn(why, said)
+            self.assertIn("refuses a user without credentials", self.tap(None, "--wait", "1 s", "--ca", ca)[1])
 
-    def test_let_in_later(self):
-        """A user whom the server refuses again and again is let in once the server knows him."""
-        folder = f"{self.folder}/later"
+    def refused_tap(self, name, password):
+        """A server with the user reader:new, and a convolv-tap whose file has another password, after three refusals: libnats
+        alone gives up after two."""
+        folder = f"{self.folder}/{name}"
         os.mkdir(folder)
-        server = Server(folder, free_ports(1)[0], extra='authorization { user: reader, password: old }')
+        server = Server(folder, free_ports(1)[0], extra=f"authorization {{ user: reader, password: {password} }}")
         self.servers.append(server)
         server.start()
         credentials = f"{folder}/credentials"
         with open(credentials, "w", encoding="utf-8") as file:
-            file.write("reader:new\n")
+            file.write("reader:old\n")
         tap = subprocess.Popen([TAP, "--log", f"{server.url}/lab/vessel", "--credentials", credentials, "--frames", "500",
                                 "--wait", "30 s"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        log = os.path.join(folder, "one.log")
-        until = time.monotonic() + 20
-        while open_and_count(log, "authentication error") < 3 and time.monotonic() < until:
-            time.sleep(0.05)  # libnats alone gives up after two
-        server.stop()
-        with open(server.config, encoding="utf-8") as file:
-            text = file.read().replace("password: old", "password: new")
-        with open(server.config, "w", encoding="utf-8") as file:
-            file.write(text)
-        server.start()
-        with Client(server.port, user="reader", **{"pass": "new"}) as client:
+        while open_and_count(os.path.join(folder, "one.log"), "authentication error") < 3 and tap.poll() is None:
+            time.sleep(0.05)
+        return server, credentials, tap
+
+    def reads(self, server, password, tap):
+        """The tap reads a log and ends."""
+        with Client(server.port, user="reader", **{"pass": password}) as client:
             Log(client, "vessel", np.ones((1, 500, 2), "<f4")).data(500)
         out, error = tap.communicate(timeout=60)
         self.assertEqual(tap.returncode, 0, out + error)
-        self.assertIn("no connection to NATS", error)
+        self.assertIn("no connection to NATS: 127.0.0.1:", error)
+
+    def test_let_in_later(self):
+        """The server learns the password of a user whom it has refused again and again."""
+        server, _, tap = self.refused_tap("later", "new")
+        server.stop()
+        with open(server.config, encoding="utf-8") as file:
+            text = file.read().replace("password: new", "password: old")
+        with open(server.config, "w", encoding="utf-8") as file:
+            file.write(text)
+        server.start()
+        self.reads(server, "old", tap)
+
+    def test_credentials_corrected(self):
+        """A file of credentials is read at each attempt, also one that was missing meanwhile."""
+        server, credentials, tap = self.refused_tap("corrected", "new")
+        os.remove(credentials)
+        with open(credentials + ".new", "w", encoding="utf-8") as file:
+            file.write("reader:new\n")
+        os.rename(credentials + ".new", credentials)
+        self.reads(server, "new", tap)
 
     def test_three_servers(self):
         self.start("three-servers.conf", 3)

@@ -1,7 +1,12 @@
 /*
  * Connection: one connection to the servers of a cluster, with the settings that the protocol
- * needs: it notices a dead server within a second, connects again by itself every 0.1 s, and never
- * keeps what could not be sent (what waited would be appended at a time when nobody expects it).
+ * needs. It notices a dead server within a second, and never keeps what could not be sent (what
+ * waited would be appended at a time when nobody expects it).
+ *
+ * libnats connects once and never again by itself: it would use the password that it was given
+ * first. Each attempt here reads the files of credentials and certificates, and tries one server:
+ * those of the configuration and those that a server has announced, one after the other. So a file
+ * that was corrected is used a second later, and a refusal names the server and the file.
  *
  * libnats delivers all messages of the process on one thread, that of `message`. Blocking calls:
  * the publishing thread of a link alone makes them.
@@ -27,7 +32,12 @@ struct nats_servers {
                        must; NULL: TLS where a URL says tls:// */
 };
 
-enum { NATS_SERVERS_MAX = 16, NATS_INBOX_BYTES = 64, NATS_SUBJECT_BYTES = 256 };
+enum {
+    NATS_SERVERS_MAX = 16, /* of a configuration, and as many that servers announce */
+    NATS_SERVERS_BYTES = 4096,
+    NATS_INBOX_BYTES = 64,
+    NATS_SUBJECT_BYTES = 256,
+};
 
 /* What a connection subscribes to; each at most one subject. */
 enum nats_interest {
@@ -45,28 +55,48 @@ struct nats_connection {
     /* Any of libnats' threads: `connected`, `connections` or `lost` have changed. */
     void (*changed)(void *context);
 
-    natsOptions *options;
-    natsConnection *connection; /* NULL: not begun */
+    struct nats_servers servers;
+    const char *name;
+    char text[NATS_SERVERS_BYTES];                        /* `servers`, cut into … */
+    const char *list[NATS_SERVERS_MAX];                   /* … these URLs */
+    char announced[NATS_SERVERS_MAX][NATS_SUBJECT_BYTES]; /* URLs of other servers */
+    int count, announced_count;
+    int at;                            /* the server that was tried last */
+    char tls_name[NATS_SUBJECT_BYTES]; /* the host that certificates of announced ones may name */
+    natsConnection *connection;        /* NULL: there is none */
     natsSubscription *subscriptions[NATS_INTERESTS];
     char subjects[NATS_INTERESTS][NATS_SUBJECT_BYTES]; /* empty: none */
     char inbox[NATS_INBOX_BYTES]; /* what is sent below it comes to `message` */
     sem_t completed;              /* subscriptions of which nothing more comes */
     sem_t closed;
-    _Atomic bool lost; /* libnats has given up, as it does where a server refuses the user twice:
-                          nats_connection_begin begins anew */
+    _Atomic bool lost; /* it has ended, or was never there: nats_connection_begin tries a server */
     _Atomic bool connected;
+    _Atomic bool denied;          /* the servers have not permitted something: _denial */
     _Atomic uint64_t connections; /* times that it was connected */
 };
 
+enum nats_attempt {
+    NATS_ATTEMPT_CONNECTED,
+    NATS_ATTEMPT_AWAY,    /* the server does not answer */
+    NATS_ATTEMPT_REFUSED, /* the server refuses the user or the certificate, or a file is bad */
+    NATS_ATTEMPT_STUCK,   /* the connection before does not end */
+};
+
 /* Prepares a zeroed connection whose functions are set: reads the files, connects to nobody. 0,
- * ERROR_CONFIG, ERROR_MEMORY or ERROR_SYSTEM; close it in any case. */
+ * ERROR_CONFIG, ERROR_MEMORY or ERROR_SYSTEM; close it in any case. `name` and the strings of
+ * `servers` outlive it. */
 int nats_connection_open(struct nats_connection *c, const struct nats_servers *servers,
                          const char *name, struct problem *problem);
-/* Begins to connect, or begins anew with the same subscriptions. False: libnats cannot, and the
- * connection is lost; why stands in `problem`. */
-bool nats_connection_begin(struct nats_connection *c, struct problem *problem);
-/* The next begin tries the server that it is connected to last. */
-void nats_connection_elsewhere(struct nats_connection *c, const struct nats_servers *servers);
+/* Ends the connection before, if any, and tries the next server once, for a second at most.
+ * Connected: the subscriptions are made, and nats_connection_ready follows; else `problem` has the
+ * reason, and the connection is lost. */
+enum nats_attempt nats_connection_begin(struct nats_connection *c, struct problem *problem);
+/* Messages are sent from now on. */
+void nats_connection_ready(struct nats_connection *c);
+/* How many servers there are to try. */
+int nats_connection_servers(const struct nats_connection *c);
+/* Something that the servers did not permit since the last call, copied; false: nothing. */
+bool nats_connection_denial(struct nats_connection *c, struct problem *problem);
 /* Takes the messages of another subject, or of none (NULL), in the place of the one before. */
 void nats_connection_subscribe(struct nats_connection *c, enum nats_interest interest,
                                const char *subject);

@@ -21,14 +21,17 @@ enum {
     SPENT = 1 << 12,
     UNSENT = 1 << 12,
     REPLY_BYTES = 40,
+    ROUNDS_AWAY = 20, /* of all servers without a connection, until a line says so */
 };
 
 /* A server that restarts reads identities no older than its duplicate window (logs.c); half of it
  * leaves room for clocks that differ. */
 static const int64_t identity_kept_ns = 60 * NS_PER_SECOND;
 
-/* A user that servers refuse is not refused more often than that, and it is told so often. */
+/* Between two rounds of the servers, where none answers and where one refuses this user. */
+static const int64_t away_ns = 100 * NS_PER_MS;
 static const int64_t refused_ns = 1 * NS_PER_SECOND;
+/* Between two lines of one kind. */
 static const int64_t refusals_ns = 60 * NS_PER_SECOND;
 
 /* In the ring. */
@@ -62,8 +65,8 @@ static void message_arrived(void *context, natsMsg *message)
 static void connection_changed(void *context)
 {
     struct nats_link *link = context;
-    if (atomic_load(&link->connection.lost))
-        doorbell_ring(link->thread.wake_fd); /* the publishing thread begins anew */
+    if (atomic_load(&link->connection.lost) || atomic_load(&link->connection.denied))
+        doorbell_ring(link->thread.wake_fd); /* the publishing thread acts on it */
     sink_thread_ring(&link->thread);
 }
 
@@ -125,31 +128,79 @@ static void destroy_spent(struct nats_link *link)
         natsMsg_Destroy(message);
 }
 
-/* Begins, or begins anew where libnats has given up, at most once a second. Returns when to look
- * again [monotonic]. */
+/* What waits was asked for before this connection: it is never sent on it. */
+static void return_unsent(struct nats_link *link)
+{
+    uint64_t bytes;
+    const struct outgoing *o;
+    while ((o = message_ring_peek(&link->thread.ring, &bytes)) != NULL) {
+        take_outgoing(link, o);
+        message_ring_release(&link->thread.ring);
+    }
+}
+
+static void report_attempt(struct nats_link *link, enum nats_attempt attempt,
+                           const struct problem *problem)
+{
+    link->refused = link->refused || attempt == NATS_ATTEMPT_REFUSED;
+    if (attempt == NATS_ATTEMPT_REFUSED)
+        log_limited(&link->refusals, refusals_ns, LOG_LEVEL_ERROR, "%s: no connection to NATS: %s",
+                    link->options.name, problem->text);
+    else if (link->rounds == ROUNDS_AWAY)
+        log_limited(&link->away, refusals_ns, LOG_LEVEL_WARNING,
+                    "%s: no connection to NATS yet: %s; tried again every 0.1 s",
+                    link->options.name, problem->text);
+}
+
+/* When to try the next server: those of the list one after the other, then after a pause. */
+static int64_t next_attempt(struct nats_link *link, int64_t now_ns)
+{
+    if (++link->tried < nats_connection_servers(&link->connection))
+        return now_ns;
+    const int64_t pause_ns = link->refused ? refused_ns : away_ns;
+    link->tried = 0;
+    link->rounds++;
+    link->refused = false;
+    return now_ns + pause_ns;
+}
+
+/* Tries a server where there is no connection and it is time. Returns when to look again
+ * [monotonic]. */
 static int64_t keep_connected(struct nats_link *link, int64_t again_ns)
 {
     struct problem problem = {0};
     const int64_t now_ns = clock_monotonic_ns();
-    if (atomic_exchange(&link->elsewhere, false) && !atomic_load(&link->connection.lost)) {
+    const bool elsewhere =
+        atomic_exchange(&link->elsewhere, false) && !atomic_load(&link->connection.lost);
+    if (elsewhere)
         log_limited(&link->moves, refusals_ns, LOG_LEVEL_WARNING,
                     "%s: the server it is connected to does not serve the log; trying another",
                     link->options.name);
-        nats_connection_elsewhere(&link->connection, &link->options.servers);
-        nats_connection_begin(&link->connection, &problem);
+    else if (!atomic_load(&link->connection.lost))
         return INT64_MAX;
-    }
-    if (!atomic_load(&link->connection.lost))
-        return INT64_MAX;
-    if (again_ns == INT64_MAX)
-        return now_ns + refused_ns;
-    if (now_ns < again_ns)
+    if (!elsewhere && again_ns == INT64_MAX && now_ns - link->connected_ns < refused_ns)
+        again_ns = link->connected_ns + refused_ns; /* let in, and turned out at once */
+    if (!elsewhere && again_ns != INT64_MAX && now_ns < again_ns)
         return again_ns;
-    nats_connection_begin(&link->connection, &problem);
-    if (problem.text[0] != '\0')
-        log_limited(&link->refusals, refusals_ns, LOG_LEVEL_ERROR, "%s: no connection to NATS: %s",
-                    link->options.name, problem.text);
+    const enum nats_attempt attempt = nats_connection_begin(&link->connection, &problem);
+    if (attempt != NATS_ATTEMPT_CONNECTED) {
+        report_attempt(link, attempt, &problem);
+        return next_attempt(link, clock_monotonic_ns());
+    }
+    link->tried = link->rounds = 0;
+    link->refused = false;
+    link->connected_ns = clock_monotonic_ns();
+    return_unsent(link);
+    nats_connection_ready(&link->connection);
     return INT64_MAX;
+}
+
+static void report_denial(struct nats_link *link)
+{
+    struct problem problem = {0};
+    if (nats_connection_denial(&link->connection, &problem))
+        log_limited(&link->denials, refusals_ns, LOG_LEVEL_ERROR, "%s: %s", link->options.name,
+                    problem.text);
 }
 
 static void publish(void *context)
@@ -157,12 +208,13 @@ static void publish(void *context)
     struct nats_link *link = context;
     struct sink_thread *thread = &link->thread;
     int64_t again_ns = 0;
-    atomic_store(&link->connection.lost, true);
+    link->connected_ns = INT64_MIN / 2;
     while (!sink_thread_ends(thread) ||
            (!sink_thread_empty(thread) && !sink_thread_must_end(thread))) {
         uint64_t bytes;
         const struct outgoing *o;
         again_ns = keep_connected(link, again_ns);
+        report_denial(link);
         while (!sink_thread_must_end(thread) &&
                (o = message_ring_peek(&thread->ring, &bytes)) != NULL) {
             take_outgoing(link, o);

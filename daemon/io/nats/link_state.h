@@ -79,6 +79,12 @@ struct nats_link {
     void (*closed)(void *context);
     void *closed_context;
 
+    /* publishing thread */
+    int tried, rounds;    /* servers of this round, and rounds, without a connection */
+    bool refused;         /* a server of this round has refused the user */
+    int64_t connected_ns; /* monotonic: the newest connection was made */
+    struct log_limit refusals, moves, away, denials;
+
     /* shared */
     struct sink_thread thread;         /* the publishing thread */
     struct nats_connection connection; /* its functions are the publishing thread's */
@@ -87,7 +93,6 @@ struct nats_link {
     struct spsc unsent;                /* tokens: publishing thread → loop */
     _Atomic bool elsewhere;            /* another server is wanted */
     bool abandoned;                    /* libnats does not end */
-    struct log_limit refusals, moves;
     _Atomic uint64_t published, bytes_published;
 };
 
