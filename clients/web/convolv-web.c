@@ -114,10 +114,29 @@ static void on_watched(void *context, json_t *answer, int fd)
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static uv_signal_t signals[3];
+static uv_timer_t watchdog;
+
+static void on_watchdog(uv_timer_t *timer)
+{
+    (void)timer;
+    sd_notify(0, "WATCHDOG=1");
+}
+
+/* Pings while the loop turns: a loop that hangs is ended and restarted by systemd. */
+static void start_watchdog(struct web *web)
+{
+    uint64_t watchdog_us;
+    uv_timer_init(&web->loop, &watchdog);
+    if (sd_watchdog_enabled(0, &watchdog_us) > 0) {
+        const uint64_t period_ms = watchdog_us / 4 / 1000 + 1;
+        uv_timer_start(&watchdog, on_watchdog, 0, period_ms);
+    }
+}
 
 static void stop(struct web *web)
 {
     sd_notify(0, "STOPPING=1");
+    uv_close((uv_handle_t *)&watchdog, NULL);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         uv_close((uv_handle_t *)&signals[i], NULL);
     server_close(web->server);
@@ -229,6 +248,7 @@ static void run(struct web *web)
         signals[i].data = web;
         uv_signal_start(&signals[i], on_signal, numbers[i]);
     }
+    start_watchdog(web);
     print_url(web);
     if (page_files_count(web->files) == 0)
         log_warning("%s holds no page: only the API is served", web->page);

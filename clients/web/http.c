@@ -11,8 +11,6 @@
 #include "metrics.h"
 
 static const char type_json[] = "application/json";
-/* Between two refused logins. Tokens have 256 bits: this bounds the noise, not the odds. */
-static const int64_t login_pause_ns = 200 * NS_PER_MS;
 
 /* ---- who ----------------------------------------------------------------------------------- */
 
@@ -272,13 +270,11 @@ static void post_login(struct http_exchange *exchange, const json_t *body)
     const int64_t now_ns = clock_monotonic_ns();
     struct holder holder;
     char cookie[TOKEN_TEXT], name[32];
-    if (web->login_ns != 0 && now_ns - web->login_ns < login_pause_ns) {
-        http_refuse(exchange, 429, "busy", "a login has just been refused; wait a moment");
-        return;
-    }
     if (token == NULL || !tokens_find(web->tokens, token, &holder)) {
-        web->login_ns = now_ns;
-        http_refuse(exchange, 401, "token", "nobody holds this token");
+        if (login_pauses_wrong(&web->logins, &exchange->request.peer, now_ns))
+            http_refuse(exchange, 401, "token", "nobody holds this token");
+        else
+            http_refuse(exchange, 429, "busy", "too many wrong logins; wait a second");
         return;
     }
     if (!tokens_login(web->tokens, &holder, now_ns, cookie)) {

@@ -39,6 +39,7 @@ struct http_request {
     bool has_origin; /* and it is that of our page: others have been refused */
     bool json;       /* Content-Type: application/json */
     bool local;      /* the peer's address is of this machine */
+    struct login_address peer;
     const char *body;
     size_t body_bytes;
 };

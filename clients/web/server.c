@@ -1,7 +1,17 @@
-/* The server: see server.h. */
+/*
+ * The server: see server.h.
+ *
+ * A connection serves one request, then closes. libwebsockets (4.1.6 as well as 4.3.5) mishandles
+ * input that follows a request in the same segment: of a second request it takes the header for the
+ * body and then loops for ever; behind a body it announces the body's end again and again. So it
+ * never handles such input: its flow control is on from the moment when the request is whole, and
+ * what else the client sends is dropped behind the answer (linger.h). Flow control stops its output
+ * as well. An outlet, which polls a second descriptor of the socket, lets it write.
+ */
 #include "server.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <libwebsockets.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -12,14 +22,14 @@
 
 #include "core/log.h"
 #include "http.h"
+#include "linger.h"
 #include "listener.h"
 #include "live.h"
 
 enum {
     CHUNK_BYTES = 16 << 10, /* of a body, in one write */
     HEADER_BYTES = 2048,    /* of a response */
-    REQUEST_S = 10,         /* for a request to come whole */
-    IDLE_S = 10,            /* that a connection is kept for the next request */
+    REQUEST_S = 10,         /* for a request to come whole, and for each part of an answer to go */
     PING_S = 20,            /* a silent WebSocket is asked whether it lives … */
     SILENT_S = 45,          /* … and closed after so long */
 };
@@ -31,8 +41,9 @@ struct server {
     struct lws_context *context;
     struct lws_vhost *vhost;
     struct listener *listener;
+    struct lingers *lingers;
     unsigned connections;
-    struct log_limit full;
+    struct log_limit full, used_up;
 };
 
 /* libwebsockets keeps one for each connection, zeroed. */
@@ -41,13 +52,115 @@ struct connection {
     struct lws *wsi;
     struct session *session; /* once it is a WebSocket */
     char *body;
-    size_t body_bytes, sent;
-    bool head_sent, close_after;
+    size_t announced, body_bytes, sent;
+    bool whole; /* the request has come, and nothing else is read */
+    bool head_sent;
+};
+
+/* Lets libwebsockets write on a connection that it no longer reads; its opaque user data. */
+struct outlet {
+    uv_poll_t poll;
+    struct lws *wsi; /* NULL: libwebsockets has closed its own descriptor */
+    int fd;          /* the socket's second descriptor; -1: none */
+    struct server *server;
+    struct holder holder; /* until the upgrade is established */
 };
 
 static struct server *server_of(struct lws *wsi)
 {
     return lws_context_user(lws_get_context(wsi));
+}
+
+/* ---- outlets ------------------------------------------------------------------------------- */
+
+/* Returns the connection's outlet and makes it at the first call; NULL: out of memory. */
+static struct outlet *outlet_of(struct lws *wsi)
+{
+    struct outlet *outlet = lws_get_opaque_user_data(wsi);
+    if (outlet == NULL && (outlet = malloc(sizeof *outlet)) != NULL) {
+        *outlet = (struct outlet){.wsi = wsi, .fd = -1, .server = server_of(wsi)};
+        outlet->poll.data = outlet;
+        lws_set_opaque_user_data(wsi, outlet);
+    }
+    return outlet;
+}
+
+/* False: no memory or no descriptor. */
+static bool outlet_open(struct lws *wsi)
+{
+    struct outlet *outlet = outlet_of(wsi);
+    if (outlet == NULL || outlet->fd >= 0)
+        return outlet != NULL;
+    const int fd = fcntl(lws_get_socket_fd(wsi), F_DUPFD_CLOEXEC, 0);
+    if (fd < 0 || uv_poll_init(&outlet->server->web->loop, &outlet->poll, fd) != 0) {
+        log_limited(&outlet->server->used_up, 10 * INT64_C(1000000000), LOG_LEVEL_WARNING,
+                    "a request is not answered: no descriptors are left; raise LimitNOFILE or "
+                    "lower --clients");
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    outlet->fd = fd;
+    return true;
+}
+
+/* Lets libwebsockets write, and only write, on a connection whose flow control is on. */
+static void on_writable(uv_poll_t *poll, int status, int happened)
+{
+    struct outlet *outlet = poll->data;
+    struct lws_pollfd output = {.events = LWS_POLLOUT, .revents = LWS_POLLOUT};
+    (void)status; /* libwebsockets meets an error when it writes */
+    (void)happened;
+    uv_poll_stop(poll);
+    if (outlet->wsi == NULL)
+        return;
+    output.fd = lws_get_socket_fd(outlet->wsi);
+    lws_rx_flow_control(outlet->wsi, 1);
+    lws_service_fd(outlet->server->context, &output);
+    if (outlet->wsi == NULL)
+        return;
+    lws_rx_flow_control(outlet->wsi, 0);
+    uv_poll_start(poll, UV_WRITABLE, on_writable); /* more of it, or what is buffered */
+}
+
+/* There is something to write. */
+static void outlet_write(struct lws *wsi)
+{
+    struct outlet *outlet = lws_get_opaque_user_data(wsi);
+    if (outlet->wsi != NULL)
+        uv_poll_start(&outlet->poll, UV_WRITABLE, on_writable);
+}
+
+/* libwebsockets closes its descriptor. */
+static void outlet_stop(struct outlet *outlet)
+{
+    if (outlet == NULL)
+        return;
+    outlet->wsi = NULL;
+    if (outlet->fd >= 0)
+        uv_poll_stop(&outlet->poll);
+}
+
+static void on_outlet_closed(uv_handle_t *handle)
+{
+    struct outlet *outlet = handle->data;
+    if (outlet->server->lingers != NULL)
+        lingers_add(outlet->server->lingers, outlet->fd);
+    else /* the server is closing */
+        close(outlet->fd);
+    free(outlet);
+}
+
+/* libwebsockets has closed its descriptor: the socket lingers on the second one. */
+static void outlet_close(struct lws *wsi)
+{
+    struct outlet *outlet = lws_get_opaque_user_data(wsi);
+    lws_set_opaque_user_data(wsi, NULL);
+    outlet_stop(outlet);
+    if (outlet != NULL && outlet->fd >= 0)
+        uv_close((uv_handle_t *)&outlet->poll, on_outlet_closed);
+    else
+        free(outlet);
 }
 
 /* ---- reading a request --------------------------------------------------------------------- */
@@ -83,9 +196,11 @@ static void read_cookie(struct lws *wsi, const struct web *web, char cookie[TOKE
         cookie[0] = '\0';
 }
 
-static bool is_local(struct lws *wsi)
+static struct login_address read_peer(struct lws *wsi, bool *local)
 {
     char address[64] = "";
+    const uint8_t *bytes = NULL;
+    unsigned count = 0;
     union {
         struct sockaddr any;
         struct sockaddr_in four;
@@ -93,12 +208,18 @@ static bool is_local(struct lws *wsi)
     } peer = {.any = {0}};
     socklen_t length = sizeof peer;
     if (getpeername(lws_get_socket_fd(wsi), &peer.any, &length) != 0)
-        return false;
-    if (peer.any.sa_family == AF_INET)
-        inet_ntop(AF_INET, &peer.four.sin_addr, address, sizeof address);
-    else if (peer.any.sa_family == AF_INET6)
-        inet_ntop(AF_INET6, &peer.six.sin6_addr, address, sizeof address);
-    return guard_loopback(address);
+        peer.any.sa_family = AF_UNSPEC;
+    if (peer.any.sa_family == AF_INET) {
+        bytes = (const uint8_t *)&peer.four.sin_addr;
+        count = sizeof peer.four.sin_addr;
+    } else if (peer.any.sa_family == AF_INET6) {
+        bytes = peer.six.sin6_addr.s6_addr;
+        count = sizeof peer.six.sin6_addr;
+    }
+    if (bytes != NULL)
+        inet_ntop(peer.any.sa_family, bytes, address, sizeof address);
+    *local = guard_loopback(address);
+    return login_address(bytes, count);
 }
 
 /* Host and Origin of the request or upgrade; NULL: good, else why it is refused. */
@@ -136,7 +257,7 @@ static bool read_request(struct lws *wsi, const struct web *web, struct http_req
     read_argument(wsi, "number", request->number, sizeof request->number);
     read_argument(wsi, "from", request->from, sizeof request->from);
     read_argument(wsi, "since", request->since, sizeof request->since);
-    request->local = is_local(wsi);
+    request->peer = read_peer(wsi, &request->local);
     return fits;
 }
 
@@ -198,42 +319,31 @@ static bool write_head(struct connection *connection)
         good = good && add(wsi, "set-cookie:", response->set_cookie, &at, end);
     if (response->status == 401)
         good = good && add(wsi, "www-authenticate:", "Bearer", &at, end);
-    if (connection->close_after)
-        good = good && add(wsi, "connection:", "close", &at, end);
+    good = good && add(wsi, "connection:", "close", &at, end);
     /* A 304 says nothing of a length. */
     if (response->status != 304)
         good = good && lws_add_http_header_content_length(wsi, response->size, &at, end) == 0;
     return good && lws_finalize_write_http_header(wsi, start, &at, end) == 0;
 }
 
-/* Ready for the next request on this connection, or -1: it closes. */
-static int finish(struct connection *connection)
-{
-    struct lws *wsi = connection->wsi;
-    const bool close_after = connection->close_after;
-    http_forget(&connection->exchange);
-    free(connection->body);
-    memset(connection, 0, sizeof *connection);
-    if (close_after || lws_http_transaction_completed(wsi))
-        return -1;
-    return 0;
-}
+/* The answer is given: libwebsockets closes the connection for -1. */
+#define FINISHED (-1)
 
-/* The socket takes more. */
+/* The socket takes more. While this is not finished, the outlet asks again. */
 static int write_more(struct connection *connection)
 {
     const struct http_response *response = &connection->exchange.response;
     unsigned char buffer[LWS_PRE + CHUNK_BYTES];
     if (response->status == 0)
         return 0;
+    lws_set_timeout(connection->wsi, PENDING_TIMEOUT_HTTP_CONTENT, REQUEST_S);
     const bool body = connection->exchange.request.method != HTTP_HEAD && response->size > 0;
     if (!connection->head_sent) {
         connection->head_sent = true;
         if (!write_head(connection))
             return -1;
         if (!body)
-            return finish(connection);
-        lws_callback_on_writable(connection->wsi);
+            return FINISHED;
         return 0;
     }
     const size_t left = response->size - connection->sent;
@@ -243,34 +353,46 @@ static int write_more(struct connection *connection)
     if (lws_write(connection->wsi, buffer + LWS_PRE, bytes,
                   bytes == left ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP) < 0)
         return -1;
-    if (bytes == left)
-        return finish(connection);
-    lws_callback_on_writable(connection->wsi);
-    return 0;
+    return bytes == left ? FINISHED : 0;
 }
 
 static void on_answered(struct http_exchange *exchange)
 {
     struct connection *connection = (struct connection *)exchange; /* its first member */
-    lws_callback_on_writable(connection->wsi);
+    outlet_write(connection->wsi);
 }
 
-static void answer(struct connection *connection)
+/* The request is whole: libwebsockets reads nothing more from this connection. False: it cannot be
+ * answered. */
+static bool stop_reading(struct connection *connection)
 {
+    connection->whole = true;
+    lws_rx_flow_control(connection->wsi, 0);
+    return outlet_open(connection->wsi);
+}
+
+/* 0, or -1: the connection closes. */
+static int answer(struct connection *connection)
+{
+    if (!stop_reading(connection))
+        return -1;
     connection->exchange.request.body = connection->body;
     connection->exchange.request.body_bytes = connection->body_bytes;
     http_answer(&connection->exchange);
     if (connection->exchange.response.status != 0)
-        lws_callback_on_writable(connection->wsi);
+        outlet_write(connection->wsi);
+    return 0;
 }
 
-/* Refuses, and closes the connection behind it: what else the client sends is not read. */
-static void refuse(struct connection *connection, unsigned status, const char *code,
-                   const char *sentence)
+/* Refuses; what else the client sends is not read. */
+static int refuse(struct connection *connection, unsigned status, const char *code,
+                  const char *sentence)
 {
-    connection->close_after = true;
+    if (!stop_reading(connection))
+        return -1;
     http_refuse(&connection->exchange, status, code, sentence);
-    lws_callback_on_writable(connection->wsi);
+    outlet_write(connection->wsi);
+    return 0;
 }
 
 /* ---- requests ------------------------------------------------------------------------------ */
@@ -285,51 +407,47 @@ static long announced(struct lws *wsi)
     return fits && text[0] >= '0' && text[0] <= '9' && *end == '\0' ? length : -1;
 }
 
-static void begin(struct connection *connection, struct lws *wsi)
+static int begin(struct connection *connection, struct lws *wsi)
 {
     struct server *server = server_of(wsi);
     struct http_request *request = &connection->exchange.request;
-    if (connection->exchange.web != NULL) /* a request upon the one before: not whole yet */
-        finish(connection);
+    if (connection->exchange.web != NULL) /* libwebsockets has read on */
+        return -1;
     connection->wsi = wsi;
     connection->exchange.web = server->web;
     connection->exchange.answered = on_answered;
     request->method = read_method(wsi, request);
     const char *wrong = check_guard(wsi, request);
-    if (wrong != NULL) {
-        refuse(connection, 403, "host", wrong);
-        return;
-    }
-    if (!read_request(wsi, server->web, request)) {
-        refuse(connection, 431, "header", "a header is too long");
-        return;
-    }
-    if (request->method != HTTP_POST) {
-        connection->close_after = request->method == HTTP_OTHER;
-        answer(connection);
-        return;
-    }
+    if (wrong != NULL)
+        return refuse(connection, 403, "host", wrong);
+    if (!read_request(wsi, server->web, request))
+        return refuse(connection, 431, "header", "a header is too long");
+    if (request->method != HTTP_POST)
+        return answer(connection);
     const long bytes = announced(wsi);
     if (bytes < 0)
-        refuse(connection, 411, "length", "write Content-Length");
-    else if (bytes > HTTP_BODY_MAX)
-        refuse(connection, 413, "length", "a body has at most 64 KiB");
-    else if ((connection->body = malloc((size_t)bytes + 1)) == NULL)
-        refuse(connection, 503, "memory", "out of memory");
-    connection->body_bytes = 0;
+        return refuse(connection, 411, "length", "write Content-Length");
+    if (bytes > HTTP_BODY_MAX)
+        return refuse(connection, 413, "length", "a body has at most 64 KiB");
+    connection->body = malloc((size_t)bytes + 1);
+    if (connection->body == NULL)
+        return refuse(connection, 503, "memory", "out of memory");
+    connection->announced = (size_t)bytes;
+    return 0;
 }
 
-/* A part of a body; no more than was announced comes from libwebsockets. */
+/* A part of a body. libwebsockets 4.3.5 takes what follows the body in the same segment for a part
+ * of it, and then never announces its end: the announced length decides. */
 static int take_body(struct connection *connection, const void *bytes, size_t count)
 {
-    if (connection->body == NULL)
-        return 0; /* refused: read and dropped until the refusal is sent */
-    if (connection->body_bytes + count > HTTP_BODY_MAX ||
-        connection->body_bytes + count > (size_t)announced(connection->wsi))
-        return -1;
-    memcpy(connection->body + connection->body_bytes, bytes, count);
-    connection->body_bytes += count;
-    return 0;
+    if (connection->whole)
+        return 0; /* a GET's body, or a refused request's */
+    const size_t left = connection->announced - connection->body_bytes;
+    const size_t taken = count < left ? count : left;
+    if (taken > 0)
+        memcpy(connection->body + connection->body_bytes, bytes, taken);
+    connection->body_bytes += taken;
+    return taken == left ? answer(connection) : 0;
 }
 
 /* ---- WebSockets ---------------------------------------------------------------------------- */
@@ -338,10 +456,19 @@ static int take_body(struct connection *connection, const void *bytes, size_t co
 static int refuse_upgrade(struct lws *wsi, unsigned status, const char *sentence)
 {
     lws_return_http_status(wsi, status, sentence);
-    return -1;
+    outlet_open(wsi); /* without one the client may lose the refusal */
+    return FINISHED;
 }
 
-static int check_upgrade(struct lws *wsi, struct connection *connection)
+/* An upgrade to HTTP/2 is not taken: the request is answered in HTTP/1.1 (RFC 9110, 7.8). Nothing
+ * here stops libwebsockets but the name itself, which is in its own memory of the header. */
+static void confirm_upgrade(char *name)
+{
+    if (strcasecmp(name, "h2c") == 0)
+        name[0] = '-';
+}
+
+static int check_upgrade(struct lws *wsi)
 {
     struct http_request request = {.method = HTTP_POST}; /* as strict as one */
     const struct web *web = server_of(wsi)->web;
@@ -356,24 +483,20 @@ static int check_upgrade(struct lws *wsi, struct connection *connection)
     if (holder.role == ROLE_NONE)
         return refuse_upgrade(wsi, 401, "log in with a token first");
     /* Kept until it is established: no headers are left then. */
-    struct holder *kept = malloc(sizeof *kept);
-    if (kept == NULL)
+    struct outlet *outlet = outlet_of(wsi);
+    if (outlet == NULL)
         return -1;
-    *kept = holder;
-    lws_set_opaque_user_data(wsi, kept);
-    (void)connection;
+    outlet->holder = holder;
     return 0;
 }
 
 static int establish(struct lws *wsi, struct connection *connection)
 {
-    struct holder *holder = lws_get_opaque_user_data(wsi);
+    const struct outlet *outlet = lws_get_opaque_user_data(wsi);
     memset(connection, 0, sizeof *connection);
     connection->wsi = wsi;
-    if (holder != NULL)
-        connection->session = live_join(server_of(wsi)->web, wsi, holder);
-    lws_set_opaque_user_data(wsi, NULL);
-    free(holder);
+    if (outlet != NULL)
+        connection->session = live_join(server_of(wsi)->web, wsi, &outlet->holder);
     return connection->session != NULL ? 0 : -1;
 }
 
@@ -396,7 +519,7 @@ static int on_live(struct lws *wsi, enum lws_callback_reasons reason, void *user
     struct connection *connection = user;
     switch (reason) {
     case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION:
-        return check_upgrade(wsi, connection);
+        return check_upgrade(wsi);
     case LWS_CALLBACK_ESTABLISHED:
         return establish(wsi, connection);
     case LWS_CALLBACK_RECEIVE:
@@ -422,18 +545,22 @@ static int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user
     switch (reason) {
     case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION: /* an upgrade to no protocol of ours */
         return refuse_upgrade(wsi, 404, "the WebSocket is /api/v1/live, convolv.v1");
-    case LWS_CALLBACK_HTTP:
-        begin(connection, wsi);
+    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
+        confirm_upgrade(in);
         return 0;
+    case LWS_CALLBACK_RAW_ADOPT: /* CONNECT: no proxy is here */
+    case LWS_CALLBACK_RAW_RX:
+        return -1;
+    case LWS_CALLBACK_HTTP:
+        return begin(connection, wsi);
     case LWS_CALLBACK_HTTP_BODY:
         return take_body(connection, in, bytes);
     case LWS_CALLBACK_HTTP_BODY_COMPLETION:
-        if (connection->exchange.response.status == 0 && connection->body != NULL)
-            answer(connection);
-        return 0;
+        return connection->whole ? 0 : answer(connection);
     case LWS_CALLBACK_HTTP_WRITEABLE:
         return write_more(connection);
     case LWS_CALLBACK_CLOSED_HTTP:
+        outlet_stop(lws_get_opaque_user_data(wsi));
         if (connection != NULL && connection->exchange.web != NULL) {
             http_forget(&connection->exchange);
             free(connection->body);
@@ -445,7 +572,7 @@ static int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user
         return 0;
     case LWS_CALLBACK_WSI_DESTROY:
         server_of(wsi)->connections--;
-        free(lws_get_opaque_user_data(wsi));
+        outlet_close(wsi);
         return 0;
     default:
         return 0;
@@ -503,7 +630,6 @@ static int open_context(struct server *server, struct problem *problem)
         .fd_limit_per_thread = web->clients_max + 32,
         .max_http_header_data = 4096,
         .timeout_secs = REQUEST_S,
-        .keepalive_timeout = IDLE_S,
         .retry_and_idle_policy = &alive,
         .alpn = "http/1.1",
         .ssl_cert_filepath = web->certificate,
@@ -545,6 +671,11 @@ int server_open(struct web *web, const char *address, struct server **out, struc
     if (server == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory");
     server->web = web;
+    server->lingers = lingers_open(&web->loop, web->clients_max);
+    if (server->lingers == NULL) {
+        free(server);
+        return problem_set(problem, ERROR_MEMORY, "out of memory");
+    }
     int error = listener_open(&web->loop, address, on_accept, server, &server->listener, problem);
     if (error == 0)
         error = check_exposure(server, problem);
@@ -572,6 +703,8 @@ void server_close(struct server *server)
     listener_close(server->listener);
     if (server->context != NULL)
         lws_context_destroy(server->context);
+    lingers_close(server->lingers);
+    server->lingers = NULL;
 }
 
 void server_free(struct server *server)

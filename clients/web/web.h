@@ -17,6 +17,7 @@
 
 #include "daemon.h"
 #include "guard.h"
+#include "login_pause.h"
 #include "page_files.h"
 #include "session.h"
 #include "tokens.h"
@@ -44,7 +45,7 @@ struct web {
     struct sessions sessions; /* of browsers */
     struct server *server;
     struct views *views;
-    int64_t login_ns; /* when the last login was refused, to limit them */
+    struct login_pauses logins;
 };
 
 #endif

@@ -443,6 +443,25 @@ class Roles(unittest.TestCase):
         self.assertEqual(web.post("/api/v1/logout", {}, Cookie=pair, Origin=origin)[0], 200)
         self.assertEqual(web.post("/api/v1/gain", gain, Cookie=pair, Origin=origin)[0], 403)
 
+    def test_wrong_logins_stop_no_one_else(self):
+        """Wrong logins of one client: another address is answered as before, and a valid token always logs in, from the
+        same address too, as behind a proxy."""
+        _, web = self.start()
+        wrong = json.dumps({"token": "0" * 64})
+
+        def login(body, address="127.0.0.1"):
+            connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=20, source_address=(address, 0))
+            try:
+                connection.request("POST", "/api/v1/login", body, {"Content-Type": "application/json"})
+                return connection.getresponse().status
+            finally:
+                connection.close()
+        self.assertEqual(login(wrong), 401)
+        for number in range(10):
+            self.assertIn(login(wrong), (401, 429))
+            self.assertEqual(login(json.dumps({"token": self.bert})), 200)
+        self.assertEqual(login(wrong, "127.0.0.2"), 401)
+
     def test_observing_only(self):
         """Unless --allow-control is given, a holder of the role control observes too."""
         _, web = self.start()
@@ -573,6 +592,17 @@ class Start(unittest.TestCase):
         for address in ("127.0.0.1", "127.0.0.2", "[::1]"):
             port = convolvd.free_port()
             self.assertEqual(self.begin("--listen", f"{address}:{port}")[0], f"convolv-web: http://{address}:{port}/\n")
+
+    def test_watchdog(self):
+        """It pings the service manager while its loop turns."""
+        with convolvd.temporary() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            path = os.path.join(folder, "notify")
+            manager.bind(path)
+            manager.settimeout(convolvd.PATIENCE_S)
+            web = Web(folder, environment={"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "400000"})
+            self.addCleanup(web.kill)
+            said = [manager.recv(4096) for _ in range(4)]
+            self.assertEqual(said.count(b"WATCHDOG=1"), 3, said)
 
     def test_it_makes_way(self):
         """For programs that compute; a priority that somebody chose stays."""
