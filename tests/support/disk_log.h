@@ -16,11 +16,13 @@
 #include <stdint.h>
 
 struct disk_faults {
-    uint64_t room_bytes; /* the disk is full after so many more bytes of samples; 0: never */
-    bool full;           /* it is */
-    bool sync_fails;     /* every sync fails with EIO */
-    bool replace_fails;  /* no sidecar can be written */
-    unsigned syncs;      /* counts calls of disk_sync */
+    uint64_t room_bytes;  /* the disk is full after so many more bytes of samples; 0: never */
+    bool full;            /* it is: sidecars fit into spare_bytes only */
+    bool no_reserve;      /* the file system cannot reserve space */
+    uint64_t spare_bytes; /* what released reserves leave on a full disk */
+    bool sync_fails;      /* every sync fails with EIO */
+    bool replace_fails;   /* no sidecar can be written */
+    unsigned syncs;       /* counts calls of disk_sync */
 };
 extern struct disk_faults disk_faults;
 

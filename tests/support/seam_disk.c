@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -15,7 +16,7 @@
 #include "io/recording/disk.h"
 #include "tests/support/disk_log.h"
 
-enum { ENTRIES_MAX = 8192, PAGE_BYTES = 4096, FILE_BYTES_MAX = 1 << 20 };
+enum { ENTRIES_MAX = 8192, PAGE_BYTES = 4096, SIDECAR_BYTES = 8192, FILE_BYTES_MAX = 1 << 20 };
 
 struct disk_faults disk_faults;
 
@@ -144,12 +145,35 @@ int __real_disk_replace(const char *path, const char *text, bool sync, struct pr
 int __wrap_disk_replace(const char *path, const char *text, bool sync, struct problem *problem);
 int __wrap_disk_replace(const char *path, const char *text, bool sync, struct problem *problem)
 {
-    if (disk_faults.replace_fails)
+    if (disk_faults.replace_fails || (disk_faults.full && disk_faults.spare_bytes < SIDECAR_BYTES))
         return problem_set(problem, ERROR_SYSTEM, "%s: no room left", path);
+    disk_faults.spare_bytes -= disk_faults.full ? SIDECAR_BYTES : 0;
     int status = __real_disk_replace(path, text, sync, problem);
     if (status == 0)
         add(DISK_REPLACE, path, 0, text, strlen(text), sync);
     return status;
+}
+
+int __real_disk_reserve(const char *folder, uint64_t bytes);
+int __wrap_disk_reserve(const char *folder, uint64_t bytes);
+int __wrap_disk_reserve(const char *folder, uint64_t bytes)
+{
+    if (disk_faults.no_reserve || (disk_faults.full && disk_faults.spare_bytes < bytes)) {
+        errno = disk_faults.no_reserve ? EOPNOTSUPP : ENOSPC;
+        return -1;
+    }
+    disk_faults.spare_bytes -= disk_faults.full ? bytes : 0;
+    return __real_disk_reserve(folder, bytes);
+}
+
+void __real_disk_release(int fd);
+void __wrap_disk_release(int fd);
+void __wrap_disk_release(int fd)
+{
+    struct stat status;
+    if (fstat(fd, &status) == 0 && disk_faults.full)
+        disk_faults.spare_bytes += (uint64_t)status.st_size;
+    __real_disk_release(fd);
 }
 
 /* ---- after a power cut ------------------------------------------------------------------- */

@@ -25,14 +25,14 @@ static int csv_open(const struct event_sink_options *options,
                     struct problem *problem)
 {
     (void)environment;
-    return text_sink_open(options, begin, out, problem);
+    return text_sink_open(options, comment, begin, out, problem);
 }
 
 static int csv_put(struct event_sink *sink, const struct analysis_event *event)
 {
     size_t length;
     const char *line = event_text_line(sink->text, event, &length);
-    return text_sink_add(sink, line, length);
+    return text_sink_event(sink, event, line, length);
 }
 
 static int csv_mark(struct event_sink *sink, const struct sink_mark *mark)

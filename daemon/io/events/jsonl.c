@@ -1,7 +1,7 @@
 /*
  * Sink `jsonl`: JSON lines (jsonlines.org), UTF-8. The first line says what was measured with what
  * (text_sink_facts); then comes one line for each event (event_text.h), in order of frame and
- * channel, and one for each mark.
+ * channel, and one for each mark. {"lost": …} names events that a full disk did not take.
  */
 #include "io/event_sinks.h"
 #include "io/events/text_sink.h"
@@ -17,7 +17,7 @@ static int jsonl_open(const struct event_sink_options *options,
                       struct problem *problem)
 {
     (void)environment;
-    return text_sink_open(options, begin, out, problem);
+    return text_sink_open(options, "", begin, out, problem);
 }
 
 static int jsonl_put(struct event_sink *sink, const struct analysis_event *event)
@@ -27,7 +27,7 @@ static int jsonl_put(struct event_sink *sink, const struct analysis_event *event
     if (line == NULL)
         return ERROR_MEMORY;
     line[length] = '\n'; /* in place of its zero */
-    return text_sink_add(sink, line, length + 1);
+    return text_sink_event(sink, event, line, length + 1);
 }
 
 static int jsonl_mark(struct event_sink *sink, const struct sink_mark *mark)

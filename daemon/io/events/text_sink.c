@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/clock.h"
@@ -22,7 +23,12 @@ struct text_file {
     bool opened;    /* a write may wait: the writer's thread is at work */
     uint64_t bytes; /* of whole lines */
     int64_t told_ns;
+    int reason; /* errno of the last write that failed */
+    /* Events that the file lacks, and does not say so yet. */
+    uint64_t lost, lost_first_epoch, lost_first_frame, lost_last_epoch, lost_last_frame;
 };
+
+static int note_lost(struct event_sink *sink);
 
 static int open_file(const struct event_sink_options *options, struct text_file **out,
                      struct problem *problem)
@@ -42,6 +48,15 @@ static int open_file(const struct event_sink_options *options, struct text_file 
     return 0;
 }
 
+/* The disk has not taken the first lines: an empty file would only use its name up. */
+static void remove_file(const struct text_file *file)
+{
+    struct stat status;
+    if (file != NULL && file->bytes == 0 && fstat(file->fd, &status) == 0 &&
+        S_ISREG(status.st_mode))
+        unlink(file->name);
+}
+
 static void close_file(struct text_file *file)
 {
     if (file == NULL)
@@ -50,7 +65,7 @@ static void close_file(struct text_file *file)
     free(file);
 }
 
-int text_sink_open(const struct event_sink_options *options,
+int text_sink_open(const struct event_sink_options *options, const char *comment,
                    int (*begin)(struct event_sink *sink, const struct event_sink_options *options),
                    struct event_sink **out, struct problem *problem)
 {
@@ -64,11 +79,15 @@ int text_sink_open(const struct event_sink_options *options,
         return problem_set(problem, status, "sink %s: out of memory", options->name);
     }
     sink->samples = own->samples;
+    sink->comment = comment;
     status = open_file(options, &sink->file, problem);
     if (status == 0 && begin(sink, options) != 0)
-        status = problem_set(problem, ERROR_SYSTEM, "sink %s: %s cannot be written", options->name,
-                             own->path);
+        status = problem_set(problem, ERROR_SYSTEM,
+                             "sink %s: %s cannot be written: %s; free some space, or write another "
+                             "`path`",
+                             options->name, own->path, strerror(sink->file->reason));
     if (status != 0) {
+        remove_file(sink->file);
         text_sink_close(sink);
         return status;
     }
@@ -79,6 +98,7 @@ int text_sink_open(const struct event_sink_options *options,
 
 void text_sink_close(struct event_sink *sink)
 {
+    (void)note_lost(sink);
     close_file(sink->file);
     event_text_close(sink->text);
     free(sink);
@@ -88,9 +108,10 @@ void text_sink_close(struct event_sink *sink)
 static void cut_back(struct text_file *file, int reason)
 {
     const int64_t now_ns = clock_monotonic_ns();
+    file->reason = reason;
     const bool cut = ftruncate(file->fd, (off_t)file->bytes) == 0 &&
                      lseek(file->fd, (off_t)file->bytes, SEEK_SET) >= 0;
-    if (file->told_ns != 0 && now_ns - file->told_ns < tell_again_ns)
+    if (!file->opened || (file->told_ns != 0 && now_ns - file->told_ns < tell_again_ns))
         return;
     file->told_ns = now_ns;
     log_error("sink %s: %s cannot be written: %s; events are dropped until it can%s",
@@ -131,6 +152,41 @@ int text_sink_add_json(struct event_sink *sink, const char *prefix, json_t *json
         free(line);
     }
     free(text);
+    return status;
+}
+
+/* Writes which events the file lacks, once it can be written again. */
+static int note_lost(struct event_sink *sink)
+{
+    struct text_file *file = sink->file;
+    if (file == NULL || file->lost == 0)
+        return 0;
+    json_t *note = json_pack(
+        "{s:{s:I, s:s, s:s, s:{s:I, s:I}, s:{s:I, s:I}}}", "lost", "events", (json_int_t)file->lost,
+        "cause", drop_name(DROP_DISK), "error", strerror(file->reason), "first", "epoch",
+        (json_int_t)file->lost_first_epoch, "frame", (json_int_t)file->lost_first_frame, "last",
+        "epoch", (json_int_t)file->lost_last_epoch, "frame", (json_int_t)file->lost_last_frame);
+    const int status = text_sink_add_json(sink, sink->comment, note);
+    if (status == 0)
+        file->lost = 0;
+    return status;
+}
+
+int text_sink_event(struct event_sink *sink, const struct analysis_event *event, const char *text,
+                    size_t bytes)
+{
+    struct text_file *file = sink->file;
+    int status = note_lost(sink);
+    if (status == 0)
+        status = text_sink_add(sink, text, bytes);
+    if (status == 0)
+        return 0;
+    if (file->lost++ == 0) {
+        file->lost_first_epoch = event->epoch;
+        file->lost_first_frame = event->frame;
+    }
+    file->lost_last_epoch = event->epoch;
+    file->lost_last_frame = event->frame;
     return status;
 }
 

@@ -29,13 +29,18 @@ struct event_sink {
     struct text_file *file;
     struct event_text *text;
     bool samples;
+    const char *comment; /* prefix of a line that is no event; may be empty */
 };
 
 /* WORKER. Creates the file, and has `begin` write what stands before the events; the options
  * outlive the sink. */
-int text_sink_open(const struct event_sink_options *options,
+int text_sink_open(const struct event_sink_options *options, const char *comment,
                    int (*begin)(struct event_sink *sink, const struct event_sink_options *options),
                    struct event_sink **out, struct problem *problem);
+/* Adds the text of an event. 0 or an error: none of it is in the file, and the next text that is
+ * follows a line that says which events the file lacks, and why. */
+int text_sink_event(struct event_sink *sink, const struct analysis_event *event, const char *text,
+                    size_t bytes);
 /* Adds one line or several, with their newlines. 0 or ERROR_SYSTEM: none of it is in the file. */
 int text_sink_add(struct event_sink *sink, const char *text, size_t bytes);
 /* Adds a line of JSON, which is freed, behind `prefix`. 0, ERROR_SYSTEM or ERROR_MEMORY. */

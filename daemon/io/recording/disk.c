@@ -69,6 +69,27 @@ int disk_replace(const char *path, const char *text, bool sync, struct problem *
     return replace_file_text(path, text, problem);
 }
 
+int disk_reserve(const char *folder, uint64_t bytes)
+{
+    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        if (errno == EISDIR || errno == EINVAL)
+            errno = EOPNOTSUPP; /* open(2): a kernel or a file system without O_TMPFILE */
+        return -1;
+    }
+    if (fallocate(fd, 0, 0, (off_t)bytes) == 0)
+        return fd;
+    int saved = errno;
+    close(fd);
+    errno = saved;
+    return -1;
+}
+
+void disk_release(int fd)
+{
+    close(fd);
+}
+
 int disk_remove(const char *path)
 {
     return unlink(path);

@@ -39,6 +39,12 @@ void disk_begin_sync(int fd);
  * the call returns 0. */
 int disk_replace(const char *path, const char *text, bool sync, struct problem *problem);
 
+/* Reserves `bytes` of the disk that holds `folder`, in a file without a name. Returns its
+ * descriptor: disk_release gives the space back, and so does the end of the process. -1 with errno:
+ * ENOSPC or EDQUOT when the disk is full, EOPNOTSUPP when the file system cannot reserve. */
+int disk_reserve(const char *folder, uint64_t bytes);
+void disk_release(int fd);
+
 /* Deletes a file. Returns 0 or -1 (errno). */
 int disk_remove(const char *path);
 

@@ -171,7 +171,7 @@ static uint64_t correct_sidecar(struct torn *torn, const json_t *holes)
 
 /* ---- one file ---------------------------------------------------------------------------- */
 
-static void mend(struct torn *torn)
+static void mend(struct torn *torn, struct owed *owed)
 {
     struct problem problem;
     if (!find_spec(torn)) {
@@ -191,13 +191,16 @@ static void mend(struct torn *torn)
     uint64_t unflushed = correct_sidecar(torn, holes);
     json_decref(holes);
     char *text = json_dumps(torn->sidecar, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
-    if (disk_replace(torn->sidecar_path, text, true, &problem) != 0)
-        log_warning("sink %s: %s", torn->sink, problem.text);
-    else
-        log_notice("sink %s: %s was not finished by an earlier run and is repaired: it holds %llu "
-                   "frames, the last %llu of them not flushed",
-                   torn->sink, torn->path, (unsigned long long)torn->frames,
-                   (unsigned long long)unflushed);
+    if (disk_replace(torn->sidecar_path, text, true, &problem) != 0) {
+        log_warning("sink %s: %s; it is tried again while the sink runs", torn->sink, problem.text);
+        owed_add(owed, torn->path, text, true, NULL, torn->fd);
+        torn->fd = -1;
+        return;
+    }
+    log_notice("sink %s: %s was not finished by an earlier run and is repaired: it holds %llu "
+               "frames, the last %llu of them not flushed",
+               torn->sink, torn->path, (unsigned long long)torn->frames,
+               (unsigned long long)unflushed);
     free(text);
 }
 
@@ -218,7 +221,7 @@ static bool ended_with_error(const struct torn *torn)
     return (uint64_t)length == bytes || (uint64_t)length == bytes + bytes % 2;
 }
 
-static void repair_file(const struct recording_files *files, const char *name)
+static void repair_file(const struct recording_files *files, const char *name, struct owed *owed)
 {
     struct torn torn = {.sink = files->sink};
     snprintf(torn.path, sizeof torn.path, "%s/%s", files->directory, name);
@@ -230,9 +233,10 @@ static void repair_file(const struct recording_files *files, const char *name)
         return;
     torn.sidecar = json_load_file(torn.sidecar_path, 0, NULL);
     if (!ended_with_error(&torn))
-        mend(&torn);
+        mend(&torn, owed);
     json_decref(torn.sidecar);
-    close(torn.fd);
+    if (torn.fd >= 0)
+        close(torn.fd);
 }
 
 /* Deletes RECORDING.json.N.part, which a run left that ended while it replaced a sidecar. */
@@ -258,14 +262,14 @@ static void remove_part(const struct recording_files *files, const char *name)
         close(fd);
 }
 
-void recording_repair(const struct recording_files *files)
+void recording_repair(const struct recording_files *files, struct owed *owed)
 {
     DIR *directory = opendir(files->directory);
     if (directory == NULL)
         return;
     for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
         if (recording_files_match(files, entry->d_name))
-            repair_file(files, entry->d_name);
+            repair_file(files, entry->d_name, owed);
         else
             remove_part(files, entry->d_name);
     }

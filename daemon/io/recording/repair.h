@@ -19,9 +19,10 @@
 #define CONVOLVD_IO_RECORDING_REPAIR_H
 
 #include "io/recording/files.h"
+#include "io/recording/owed.h"
 
 /* Repairs every unfinished file that `files` would name, and says so in the log. What cannot be
- * repaired stays as it is, with a warning. */
-void recording_repair(const struct recording_files *files);
+ * repaired stays as it is, with a warning. A sidecar that the disk does not take now is owed. */
+void recording_repair(const struct recording_files *files, struct owed *owed);
 
 #endif

@@ -382,15 +382,21 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
     return root;
 }
 
+char *sidecar_text(const struct sidecar *sidecar, const char *recording)
+{
+    json_t *root = sidecar_json(sidecar, recording);
+    char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    json_decref(root);
+    return text;
+}
+
 int sidecar_write(const struct sidecar *sidecar, const char *recording, bool sync,
                   struct problem *problem)
 {
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s.json", recording) >= (int)sizeof path)
         return problem_set(problem, ERROR_SYSTEM, "recording %s: its name is too long", recording);
-    json_t *root = sidecar_json(sidecar, recording);
-    char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
-    json_decref(root);
+    char *text = sidecar_text(sidecar, recording);
     int error = disk_replace(path, text, sync, problem);
     free(text);
     return error;

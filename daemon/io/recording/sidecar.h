@@ -144,6 +144,9 @@ bool sidecar_gain(struct sidecar *sidecar, const struct sidecar_gains *gains);
 /* Frees the gains. */
 void sidecar_close(struct sidecar *sidecar);
 
+/* Returns the text of the recording's sidecar, which the caller frees; NULL without memory. */
+char *sidecar_text(const struct sidecar *sidecar, const char *recording);
+
 /* Writes RECORDING.json beside the recording at that path; with `sync` the disk holds it when the
  * call returns 0. Returns 0, ERROR_NO_FILE, ERROR_SYSTEM or ERROR_MEMORY. */
 int sidecar_write(const struct sidecar *sidecar, const char *recording, bool sync,

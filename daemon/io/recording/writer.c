@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/clock.h"
 #include "core/log.h"
@@ -21,6 +22,7 @@
 #include "io/recording/files.h"
 #include "io/recording/gains.h"
 #include "io/recording/losses.h"
+#include "io/recording/owed.h"
 #include "io/recording/recording.h"
 #include "io/recording/repair.h"
 #include "io/recording/sidecar.h"
@@ -28,6 +30,9 @@
 
 /* After a disk error the writer waits this long before it begins another file. */
 static const int64_t retry_ns = 1 * NS_PER_SECOND;
+
+/* Space that an open file holds for its last sidecar: many times what most of them take. */
+static const uint64_t reserve_bytes = 64 << 10;
 
 struct recording_writer {
     const struct sink_options *options;
@@ -51,6 +56,9 @@ struct recording_writer {
     uint8_t *buffer;
     uint64_t buffer_frames, buffered; /* its size, and the frames in it */
     bool sidecar_stale;               /* the sidecar on disk lacks frames of the file */
+    struct owed owed;                 /* sidecars of finished files that the disk did not take */
+    int reserve_fd;                   /* space for the last sidecar of a full disk; -1: none */
+    bool reserve_whole;               /* all of reserve_bytes: a file may begin */
     int64_t synced_ns;                /* of the last sync, or the file's begin [monotonic] */
 
     struct losses losses;
@@ -75,6 +83,58 @@ static void log_disk_error(struct recording_writer *w, const char *text)
     log_limited(&w->disk_limit, 10 * NS_PER_SECOND, LOG_LEVEL_ERROR,
                 "sink %s: %s; what the disk does not take is dropped and counted", w->options->name,
                 text);
+}
+
+static void release_reserve(struct recording_writer *w)
+{
+    if (w->reserve_fd >= 0)
+        disk_release(w->reserve_fd);
+    w->reserve_fd = -1;
+}
+
+/* Keeps half of a reserve that a sidecar was written into, as the last one may have to be written
+ * again. Returns with the errno of before. */
+static void keep_half(struct recording_writer *w)
+{
+    const int saved = errno;
+    w->reserve_fd = disk_reserve(w->files.directory, reserve_bytes / 2);
+    w->reserve_whole = false;
+    errno = saved;
+}
+
+/* Takes the space for the last sidecar of the next file. False (errno): the disk is full, so that
+ * no file begins. Where space cannot be reserved for another reason, the file begins without. */
+static bool take_reserve(struct recording_writer *w)
+{
+    if (w->reserve_fd >= 0 && w->reserve_whole)
+        return true;
+    release_reserve(w);
+    w->reserve_fd = disk_reserve(w->files.directory, reserve_bytes);
+    w->reserve_whole = w->reserve_fd >= 0;
+    if (w->reserve_whole || (errno != ENOSPC && errno != EDQUOT))
+        return true;
+    keep_half(w);
+    return false;
+}
+
+/* Writes the sidecar of a file that is closed: on a full disk into the reserve, else as soon as the
+ * disk takes it. `spec`: of a file whose header could not be written; else NULL. */
+static void write_last_sidecar(struct recording_writer *w, bool sync,
+                               const struct container_spec *spec)
+{
+    struct problem problem;
+    w->sidecar_stale = false;
+    owed_forget(&w->owed, w->path); /* this one says more */
+    int status = sidecar_write(&w->sidecar, w->path, sync, &problem);
+    if (status != 0 && w->reserve_fd >= 0) {
+        release_reserve(w);
+        status = sidecar_write(&w->sidecar, w->path, sync, &problem);
+        keep_half(w);
+    }
+    if (status != 0)
+        log_disk_error(w, problem.text);
+    if (status != 0 || spec != NULL)
+        owed_add(&w->owed, w->path, sidecar_text(&w->sidecar, w->path), sync, spec, -1);
 }
 
 static bool write_sidecar(struct recording_writer *w, bool sync)
@@ -105,10 +165,13 @@ static void end_file(struct recording_writer *w, enum sidecar_reason reason, con
     const bool sync = w->own->sync_ns != SYNC_NEVER;
     if (container_close(&w->file, sync && w->sidecar.error == 0) != 0)
         note_failure(w, "cannot be finished");
+    const bool counted =
+        w->file.frames_in_header == w->file.frames && w->file.frames_claimed == w->file.frames;
+    w->sidecar.frames = w->file.frames;
     w->sidecar.complete = w->sidecar.error == 0;
     if (sync && w->sidecar.complete)
         w->sidecar.synced_frames = w->file.frames;
-    write_sidecar(w, sync);
+    write_last_sidecar(w, sync, counted ? NULL : &w->spec);
     if (w->own->keep > 0)
         recording_files_add(&w->files, w->path);
     log_debug("sink %s: %s ends with %llu frames", w->options->name, w->path,
@@ -175,6 +238,7 @@ static bool sync_when_due(struct recording_writer *w, bool *synced)
 void recording_writer_flush(struct recording_writer *w)
 {
     recording_writer_drain(w);
+    owed_write(&w->owed);
     if (!is_open(w) || (!w->sidecar_stale && !is_unsynced(w)))
         return;
     if (container_flush(&w->file) != 0)
@@ -191,15 +255,20 @@ static int begin_file(struct recording_writer *w, const struct result *result, u
                       int64_t capture_ns)
 {
     struct problem problem;
+    char path[PATH_MAX];
     recording_files_prune(&w->files, w->own->keep);
-    int status =
-        recording_files_create(&w->files, &w->file, &w->spec, capture_ns, w->path, &problem);
+    int status = 0;
+    if (!take_reserve(w))
+        status = problem_set(&problem, ERROR_SYSTEM, "no recording can begin in %s: %s",
+                             w->files.directory, strerror(errno));
+    else
+        status = recording_files_create(&w->files, &w->file, &w->spec, capture_ns, path, &problem);
     if (status != 0) {
-        w->path[0] = '\0';
         w->not_before_ns = clock_monotonic_ns() + retry_ns;
         log_disk_error(w, problem.text);
         return status;
     }
+    memcpy(w->path, path, sizeof w->path);
     w->open = true;
     w->begun_ns = clock_realtime_ns();
     w->counts.files++;
@@ -446,6 +515,11 @@ void recording_writer_record(struct recording_writer *w, bool on, const char *wh
 void recording_writer_end(struct recording_writer *w)
 {
     finish_all(w, REASON_END, NULL);
+    if (w->losses.list.count > 0 && !w->stopped && access(w->path, F_OK) == 0) {
+        /* No file has begun since: the last one lists what follows it. */
+        losses_move(&w->losses, &w->sidecar.after);
+        write_last_sidecar(w, w->own->sync_ns != SYNC_NEVER, NULL);
+    }
     const struct sidecar_losses *untold = &w->losses.list;
     if (untold->count > 0 && !w->stopped)
         log_warning("sink %s: frames %llu to %llu of epoch %llu are in no file, and no sidecar "
@@ -481,7 +555,8 @@ int recording_writer_open(const struct sink_options *options, const struct write
     w->filters.taps_hash = options->stream.taps_hash != NULL ? options->stream.taps_hash : "";
     w->filters.taps_longest = options->stream.taps_longest;
     w->frames_per_file = frames_per_file;
-    w->file.fd = -1;
+    w->file.fd = w->reserve_fd = -1;
+    w->owed.sink = options->name;
     if (system != NULL) {
         w->space.free_bytes = system->free_bytes;
         w->spec.riff_bytes_max = system->riff_bytes_max;
@@ -500,7 +575,7 @@ int recording_writer_open(const struct sink_options *options, const struct write
         return problem_prefix(problem, status, "sink %s", options->name);
     }
     space_begin(&w->space, options->name, w->files.directory, w->own->min_free_bytes);
-    recording_repair(&w->files);
+    recording_repair(&w->files, &w->owed);
     *out = w;
     return 0;
 }
@@ -538,7 +613,8 @@ int64_t recording_writer_look(struct recording_writer *w)
 
 bool recording_writer_dirty(const struct recording_writer *w)
 {
-    return w->buffered > 0 || (is_open(w) && (w->sidecar_stale || is_unsynced(w)));
+    return w->buffered > 0 || w->owed.count > 0 ||
+           (is_open(w) && (w->sidecar_stale || is_unsynced(w)));
 }
 
 void recording_writer_close(struct recording_writer *w)
@@ -546,6 +622,8 @@ void recording_writer_close(struct recording_writer *w)
     if (w == NULL)
         return;
     finish(w, REASON_END, NULL);
+    release_reserve(w);
+    owed_close(&w->owed);
     recording_files_close(&w->files);
     sidecar_close(&w->sidecar);
     free(w->buffer);

@@ -12,9 +12,12 @@
  *     STEM-20261121T021604.123456Z-0001.EXT, …            with rotation: UTC of the first frame
  *
  * After a write error the writer ends the file, drops and counts frames for a second, and then
- * begins another file, whose sidecar lists the frames that no file holds. A file is complete only
- * when no write to it has failed. With `sync`, the disk holds a file before its sidecar says that
- * it is complete. When the writer opens it repairs files of earlier runs (repair.h).
+ * begins another file, whose sidecar lists the frames that no file holds; where none begins any
+ * more, the last file's sidecar lists them. A file is complete only when no write to it has failed.
+ * An open file holds some space of the disk for its last sidecar; one that the disk does not take
+ * all the same is written as soon as it can be (owed.h). With `sync`, the disk holds a file before
+ * its sidecar says that it is complete. When the writer opens it repairs files of earlier runs
+ * (repair.h).
  *
  * One thread (the sink's writer thread), which waits for the disk and allocates.
  */

@@ -32,9 +32,10 @@ struct vallen_writer {
     struct vallen_names names;
     struct vallen_file_set files;
     struct vallen_rows rows;
-    bool opened;      /* the section's first sets are written */
-    bool uncommitted; /* a transaction is open in each file */
-    uint64_t events;  /* in it */
+    bool opened;                 /* the section's first sets are written */
+    bool uncommitted;            /* a transaction is open in each file */
+    uint64_t events;             /* in it */
+    uint64_t untold, told_in_it; /* events that no file holds, and that no label counts yet */
     bool opened_in_it;
     int64_t opened_ns; /* realtime */
     uint64_t moved;    /* that a date-time set tells of */
@@ -67,6 +68,8 @@ static int give_up(struct vallen_writer *w, int status)
             database_run(db, "ROLLBACK");
     }
     atomic_fetch_add(&w->lost, w->events);
+    w->untold += w->events;
+    w->told_in_it = 0;
     if (!w->short_of_space)
         log_limited(&w->failures, complaint_ns, LOG_LEVEL_ERROR,
                     "sink %s: writing %s failed: %s; the event and %" PRIu64
@@ -78,6 +81,13 @@ static int give_up(struct vallen_writer *w, int status)
     w->uncommitted = w->opened_in_it = false;
     w->events = 0;
     return ERROR_SYSTEM;
+}
+
+/* The same, and the event that was to be put is lost with it. */
+static int lose(struct vallen_writer *w, int status)
+{
+    w->untold++;
+    return give_up(w, status);
 }
 
 /* Whether less is free than `min free`. */
@@ -143,6 +153,8 @@ void vallen_writer_commit(struct vallen_writer *w)
     }
     w->uncommitted = w->opened_in_it = false;
     w->events = 0;
+    w->untold -= w->told_in_it;
+    w->told_in_it = 0;
     count_bytes(w);
 }
 
@@ -210,6 +222,17 @@ static int begin_at(struct vallen_writer *w, int64_t ticks, int64_t realtime_ns)
     return w->rows.times.moved != w->moved ? write_step(w, ticks, realtime_ns) : SQLITE_OK;
 }
 
+/* A label counts the events that the disk did not take before this time. */
+static int write_lost(struct vallen_writer *w, int64_t ticks)
+{
+    char text[64];
+    if (w->untold == w->told_in_it)
+        return SQLITE_OK;
+    snprintf(text, sizeof text, "%" PRIu64 " events lost: disk", w->untold - w->told_in_it);
+    w->told_in_it = w->untold;
+    return vallen_rows_label(&w->rows, ticks, text);
+}
+
 /* The text of a label: what was noted, and by whom. */
 static void label_text(const struct sink_mark *mark, char *text, size_t bytes)
 {
@@ -242,14 +265,16 @@ int vallen_writer_put(struct vallen_writer *w, const struct analysis_event *even
     uint64_t clipped = 0;
     int status = begin(w);
     if (status != SQLITE_OK)
-        return give_up(w, status);
+        return lose(w, status);
     vallen_times_anchor(times, event->epoch, event->frame, event->arrival_ns);
     const int64_t ticks = vallen_times_at(times, event->frame);
     status = begin_at(w, ticks, event->arrival_ns);
     if (status == SQLITE_OK)
+        status = write_lost(w, ticks);
+    if (status == SQLITE_OK)
         status = vallen_rows_event(&w->rows, event, ticks, &clipped);
     if (status != SQLITE_OK)
-        return give_up(w, status);
+        return lose(w, status);
     w->events++;
     if (clipped == 0)
         return 0;
@@ -392,6 +417,8 @@ static int write_end(struct vallen_writer *w)
         ticks = vallen_times_wall(&w->rows.times, w->opened_ns);
         status = write_opening(w);
     }
+    if (status == SQLITE_OK)
+        status = write_lost(w, ticks);
     if (status == SQLITE_OK)
         status = vallen_rows_label(&w->rows, ticks, suspend);
     for (int file = 0; file < VALLEN_FILES && status == SQLITE_OK; file++)

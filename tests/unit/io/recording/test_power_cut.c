@@ -482,6 +482,123 @@ static void test_full_disk(void **state)
     free(after);
 }
 
+/* Records 500 frames onto a disk that is full after 150 of them. */
+static struct recording_writer *fill_disk(const struct sink_options *options)
+{
+    struct recording_writer *writer = writer_of(options);
+    put(writer, 0, 0, 100);
+    recording_writer_flush(writer);
+    disk_faults.room_bytes = 50 * 4;
+    for (uint64_t frame = 100; frame < 500; frame += 100) {
+        put(writer, 0, frame, 100);
+        simulated_ns += 2 * NS_PER_SECOND; /* it tries to begin another file */
+        recording_writer_flush(writer);
+    }
+    return writer;
+}
+
+/* True: the sidecar says that a full disk ended the file after 150 frames. */
+static bool says_full(const char *name)
+{
+    json_t *root = recording_sidecar(name);
+    const char *error = json_string_value(json_object_get(root, "error")),
+               *ended = json_string_value(json_object_get(root, "ended"));
+    const bool says = error != NULL && strcmp(error, strerror(ENOSPC)) == 0 && ended != NULL &&
+                      strcmp(ended, "disk") == 0 && sidecar_integer(root, "frames") == 150 &&
+                      json_is_false(json_object_get(root, "complete"));
+    json_decref(root);
+    return says;
+}
+
+static void expect_missing_after(const char *name)
+{
+    json_t *root = recording_sidecar(name), *after = json_object_get(root, "missing_after");
+    json_t *range = json_array_get(after, 0);
+    assert_int_equal(json_array_size(after), 1);
+    assert_int_equal(sidecar_integer(range, "from"), 150);
+    assert_int_equal(sidecar_integer(range, "until"), 500);
+    assert_string_equal(json_string_value(json_object_get(range, "cause")), "disk");
+    json_decref(root);
+}
+
+/* Error, end and range of a full disk are in the sidecar at once, as an open file holds space for
+ * that; where the file system cannot hold any, as soon as there is space again; else after the next
+ * start. */
+static void test_sidecar_of_a_full_disk(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        bool no_reserve, space_again;
+    } table[] = {
+        {"reserve.wav", false, false},
+        {"later.wav", true, true},
+        {"next-start.wav", true, false},
+    };
+    struct clock_functions clock = {.monotonic_ns = simulated_time, .realtime_ns = simulated_time};
+    log_set_level((enum log_level)0);
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        clock_replace(&clock);
+        struct sink_options options = tight_options(table[i].name, "s16le");
+        disk_faults.no_reserve = table[i].no_reserve;
+        struct recording_writer *writer = fill_disk(&options);
+        assert_int_equal(says_full(table[i].name), !table[i].no_reserve);
+        assert_int_equal(recording_writer_dirty(writer), table[i].no_reserve);
+        if (table[i].space_again) {
+            disk_faults.full = false;
+            recording_writer_flush(writer);
+            assert_true(says_full(table[i].name));
+            assert_false(recording_writer_dirty(writer));
+        }
+        recording_writer_end(writer);
+        recording_writer_close(writer);
+        clock_replace(NULL);
+        disk_faults = (struct disk_faults){0};
+        if (!table[i].no_reserve || table[i].space_again) {
+            assert_true(says_full(table[i].name));
+            expect_missing_after(table[i].name);
+        }
+        recording_writer_close(writer_of(&options));
+        json_t *root = recording_sidecar(table[i].name);
+        assert_int_equal(sidecar_integer(root, "frames"), 150);
+        json_decref(root);
+        assert_int_equal(expect_recorded(table[i].name, 0, 0, 2.0), 150);
+    }
+    log_set_level(LOG_LEVEL_ERROR);
+}
+
+/* What another writer of the same files finds to repair: nothing that one of them still owes. */
+static void expect_nothing_to_repair(const struct sink_options *options)
+{
+    struct recording_writer *other = writer_of(options);
+    assert_false(recording_writer_dirty(other));
+    recording_writer_close(other);
+}
+
+/* A repair that the full disk does not take is completed while the sink runs. */
+static void test_repair_on_a_full_disk(void **state)
+{
+    (void)state;
+    log_set_level((enum log_level)0);
+    struct sink_options options = tight_options("owed.wav", "s16le");
+    disk_faults.no_reserve = true;
+    struct recording_writer *writer = fill_disk(&options);
+    expect_nothing_to_repair(&options);
+    recording_writer_close(writer); /* the sidecar stays behind its file */
+    writer = writer_of(&options);
+    assert_true(recording_writer_dirty(writer));
+    expect_nothing_to_repair(&options);
+    disk_faults.full = false;
+    recording_writer_flush(writer);
+    assert_false(recording_writer_dirty(writer));
+    json_t *root = recording_sidecar("owed.wav");
+    assert_true(json_is_true(json_object_get(root, "repaired")));
+    assert_int_equal(sidecar_integer(root, "frames"), 150);
+    json_decref(root);
+    recording_writer_close(writer);
+    log_set_level(LOG_LEVEL_ERROR);
+}
+
 /* More losses than a sidecar lists: ranges are joined, none is left out. */
 static void test_many_losses(void **state)
 {
@@ -553,6 +670,8 @@ int main(void)
         cmocka_unit_test_teardown(test_what_a_repair_leaves_alone, recording_clean),
         cmocka_unit_test_teardown(test_padding_is_no_frame, recording_clean),
         cmocka_unit_test_teardown(test_full_disk, recording_clean),
+        cmocka_unit_test_teardown(test_sidecar_of_a_full_disk, recording_clean),
+        cmocka_unit_test_teardown(test_repair_on_a_full_disk, recording_clean),
         cmocka_unit_test_teardown(test_many_losses, recording_clean),
         cmocka_unit_test_teardown(test_sync, recording_clean),
     };
