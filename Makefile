@@ -38,7 +38,7 @@ PACKAGES_TEST := libcmocka-dev libfftw3-dev $(PACKAGES_OF_12) python3-numpy pyth
              $(PACKAGES_JACK) libasound2-plugins jconvolver python3-matplotlib \
              $(PACKAGES_BROWSER) \
              nats-server \
-             debootstrap lintian debhelper dh-python python3-pip mypy pyflakes3 python3-venv python3-setuptools python3-wheel python3-pandas python3-nbclient python3-ipykernel \
+             build-essential debootstrap lintian debhelper dh-python python3-pip mypy pyflakes3 python3-venv python3-setuptools python3-wheel python3-pandas python3-nbclient python3-ipykernel \
              clang libclang-rt-dev llvm clang-tidy cppcheck systemd iproute2 curl openssl openssh-client
 
 # What `make check-long` adds: promtool and a server, whose service the package starts.
