@@ -117,9 +117,11 @@ moved = {f"usr/lib/{name}": f"usr/lib/multiarch/{name}" for name in (
     "libconvolv.a", "libconvolv-nats.a", "pkgconfig/convolv.pc", "pkgconfig/convolv-nats.pc")}
 lost = []
 for path in open(sys.argv[1]).read().split():
-    path = path[2:].replace("usr/lib/systemd", "lib/systemd")
-    if not any(fnmatch.fnmatchcase(moved.get(path, path), pattern) for _, pattern in rows):
-        lost.append(path)
+    path = path[2:]
+    # Debian 12 has units below lib, Debian 13 below usr/lib.
+    for path in (path, path.replace("usr/lib/systemd", "lib/systemd")):
+        if not any(fnmatch.fnmatchcase(moved.get(path, path), pattern) for _, pattern in rows):
+            lost.append(path)
 if lost:
     print("# no row for", *lost)
     sys.exit(1)
