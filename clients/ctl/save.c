@@ -63,7 +63,6 @@ static void tell(const char *path, bool json)
 int save_write(const json_t *reply, bool json, struct problem *problem)
 {
     const char *config = reply_string(reply, "config"), *text = reply_string(reply, "fragment");
-    const char *slash = strrchr(config, '/');
     char folder[PATH_BYTES], path[PATH_BYTES + 64], when[32];
     const time_t now = time(NULL);
     struct tm utc;
@@ -71,8 +70,7 @@ int save_write(const json_t *reply, bool json, struct problem *problem)
         tell(NULL, json);
         return 0;
     }
-    if (slash == NULL || snprintf(folder, sizeof folder, "%.*s/conf.d", (int)(slash - config),
-                                  config) >= (int)sizeof folder)
+    if (config[0] != '/' || snprintf(folder, sizeof folder, "%s.d", config) >= (int)sizeof folder)
         return problem_set(problem, ERROR_FORMAT, "%s is no whole path", config);
     gmtime_r(&now, &utc);
     strftime(when, sizeof when, "%Y%m%d-%H%M%S", &utc);

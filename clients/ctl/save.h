@@ -1,5 +1,5 @@
 /*
- * Saving: writes what `save` answers as a file in conf.d beside the daemon's configuration, with
+ * Saving: writes what `save` answers as a fragment of the daemon's configuration, with
  * the rights of whoever runs convolvctl, once the configuration is proven to be valid with it.
  *
  * Main thread.
@@ -12,9 +12,9 @@
 
 #include "core/error.h"
 
-/* Writes conf.d/99-saved-TIME.conf and prints its name, with `json` as {"ok", "path"}; nothing was
- * changed: writes none and says so, with path null. 0 or an error with its sentence; what is wrong
- * with the configuration goes to stderr. */
+/* Writes CONFIG.d/99-saved-TIME.conf and prints its name, with `json` as {"ok", "path"}; nothing
+ * was changed: writes none and says so, with path null. 0 or an error with its sentence; what is
+ * wrong with the configuration goes to stderr. */
 int save_write(const json_t *reply, bool json, struct problem *problem);
 
 #endif

@@ -256,8 +256,9 @@ int words_request(int count, char *const *words, json_t **request, struct proble
 
 const struct own_word own_words[] = {
     {"save --write", "",
-     "Writes what save prints into conf.d beside the configuration, once that is proven valid with "
-     "it."},
+     "Writes what save prints as a fragment, CONFIG.d/99-saved-TIME.conf, once the configuration "
+     "is "
+     "proven valid with it."},
     {"events -f", "[--since N]",
      "Goes on with what happens; without -f it prints the events that are kept."},
     {"hits -f", "[--analysis NAME] [--kind KIND] [--since N]",

@@ -24,7 +24,7 @@ struct argument_row {
 /* clang-format off */
 static const struct argument_row table[] = {
     {"--config", "-c", "FILE", false, AT(config_path), NONE, NO_COMMAND, "-c, --config FILE",
-     "Read this configuration (and conf.d/*.conf beside it). A file named without an option means the same; the default is /etc/convolvd/convolvd.conf."},
+     "Read this configuration (and its fragments, FILE.d/*.conf). A file named without an option means the same; the default is /etc/convolvd/convolvd.conf."},
     {"--check", NULL, "FILE", true, AT(config_path), NONE, COMMAND_CHECK, "--check [FILE]",
      "Print everything that is wrong with a configuration, or what it would do: latency by stage, filter delay, data rates. Exit status 0 if it is right, 1 if not. Touches no device and no socket."},
     {"--help-config", NULL, NULL, false, NONE, NONE, COMMAND_HELP_CONFIG, "--help-config",
@@ -108,9 +108,8 @@ int arguments_parse(int argc, char **argv, struct arguments *out, struct problem
             if (out->config_path != NULL)
                 return problem_set(
                     problem, ERROR_ARGUMENT,
-                    "%s: a second configuration after %s; put fragments into conf.d/ beside "
-                    "the first",
-                    argument, out->config_path);
+                    "%s: a second configuration after %s; put fragments of the first into %s.d/",
+                    argument, out->config_path, out->config_path);
             out->config_path = argument;
             continue;
         }

@@ -205,6 +205,16 @@ struct config_alarm {
     bool exec;
 };
 
+/* The files that override the main file PATH, in the order in which they were read. */
+struct config_fragments {
+    const char *folder; /* PATH.d; NULL: the configuration was read from memory */
+    const char *const *paths;
+    unsigned count;
+    const char *former;    /* the folder conf.d, where it was read too; NULL: it was not */
+    unsigned former_count; /* how many of `paths`, from the start */
+    const char *move;      /* the command that gives `former` its new name */
+};
+
 struct config {
     struct config_daemon daemon;
     struct config_device device;
@@ -223,7 +233,8 @@ struct config {
     uint32_t event_sink_count;
     const struct config_alarm *alarms;
     uint32_t alarm_count;
-    const char *path;            /* the main file's name */
+    const char *path; /* the main file's name */
+    struct config_fragments fragments;
     char hash[CONFIG_HASH_TEXT]; /* SHA-256 of every setting made, in order of section and key;
                                     comments do not count */
     char fixed_hash[CONFIG_HASH_TEXT];  /* of what cannot change while running: [device] and the
@@ -258,7 +269,9 @@ struct config_world {
 };
 
 /*
- * Reads PATH and then conf.d/(any).conf beside it in name order; a later file overrides key by key.
+ * Reads PATH and then its fragments PATH.d/(any).conf in name order; a later file overrides key by
+ * key. Fragments of the former name, conf.d/(any).conf beside PATH, come before those; they are
+ * refused where another configuration is in the same folder, because they could belong to either.
  * Returns 0 and the value, or ERROR_CONFIG (ERROR_NO_FILE when PATH cannot be read, ERROR_MEMORY)
  * with every error in `errors`; warnings come with either result. *out is NULL unless 0 is
  * returned.

@@ -8,6 +8,7 @@
  *                      values → struct config
  *     config/drivers.c what io's drivers say of their options, into struct config and messages
  *     config/hash.c    what names it, and what tells a reload which streams have changed
+ *     config/fragments.c  which fragments belong to a file
  *     config/load.c    files, and the order of it all
  *
  * One thread; everything lives in the config's memory and dies with it.
@@ -74,7 +75,12 @@ struct raw {
     uint32_t *keys; /* of kind and name of each, so that a search reads memory in a row */
     unsigned count;
     bool full; /* said so already */
+    struct config_fragments fragments;
 };
+
+/* The fragments of a file, in the order in which they are read; a folder that cannot be read, and
+ * fragments that could belong to another file, become messages. 0 or ERROR_MEMORY. */
+int fragments_find(struct raw *raw, const char *path, struct config_fragments *out);
 
 /* Adds the settings of one file; `file` counts them from 0. 0 or ERROR_MEMORY. */
 int raw_read(struct raw *raw, const char *name, unsigned file, const char *text, size_t bytes);

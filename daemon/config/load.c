@@ -4,7 +4,6 @@
  */
 #include "config/config.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -325,6 +324,7 @@ static int finish(struct raw *raw, const char *name, const struct config_world *
     if (status == 0) {
         config->path = path;
         config->memory = raw->memory;
+        config->fragments = raw->fragments;
         status = add_missing(raw, path);
     }
     if (status == 0)
@@ -420,38 +420,6 @@ static int read_one(struct raw *raw, const char *path, unsigned index)
     return status;
 }
 
-static int is_fragment(const struct dirent *entry)
-{
-    size_t length = strlen(entry->d_name);
-    return entry->d_name[0] != '.' && length > 5 &&
-           strcmp(entry->d_name + length - 5, ".conf") == 0;
-}
-
-/* conf.d/(any).conf beside the main file, in byte order of their names. */
-static int read_fragments(struct raw *raw, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    int directory = slash != NULL ? (int)(slash - path) + 1 : 0;
-    char folder[4096];
-    if (snprintf(folder, sizeof folder, "%.*sconf.d", directory, path) >= (int)sizeof folder)
-        return 0;
-    struct dirent **entries;
-    int count = scandir(folder, &entries, is_fragment, alphasort);
-    if (count < 0)
-        return 0; /* no such directory: no fragments */
-    int status = 0;
-    for (int i = 0; i < count; i++) {
-        char fragment[4400];
-        snprintf(fragment, sizeof fragment, "%s/%s", folder, entries[i]->d_name);
-        /* One that cannot be read is reported, the others are read all the same. */
-        if (status != ERROR_MEMORY && read_one(raw, fragment, (unsigned)i + 1) == ERROR_MEMORY)
-            status = ERROR_MEMORY;
-        free(entries[i]);
-    }
-    free(entries);
-    return status;
-}
-
 int config_load_with(const char *path, const char *name, const char *text, size_t bytes,
                      struct config **out, struct config_errors *errors)
 {
@@ -459,11 +427,17 @@ int config_load_with(const char *path, const char *name, const char *text, size_
     struct raw raw;
     if (raw_open(&raw, errors) != 0)
         return ERROR_MEMORY;
+    struct config_fragments fragments = {0};
     int status = read_one(&raw, path, 0);
     if (status == 0)
-        status = read_fragments(&raw, path);
+        status = fragments_find(&raw, path, &fragments);
+    /* One that cannot be read is reported, the others are read all the same. */
+    for (unsigned i = 0; status == 0 && i < fragments.count; i++)
+        if (read_one(&raw, fragments.paths[i], i + 1) == ERROR_MEMORY)
+            status = ERROR_MEMORY;
     if (status == 0 && text != NULL)
         status = raw_read(&raw, name, UINT_MAX, text, bytes);
+    raw.fragments = fragments;
     return finish(&raw, path, NULL, status, out);
 }
 

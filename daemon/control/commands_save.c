@@ -1,9 +1,10 @@
 /*
- * The command `save`: what was changed while the daemon ran, as a fragment for conf.d. Filters and
- * gains become `filter` or `route` keys of their streams, with the factors in use to the last bit,
- * a noise floor that was measured becomes `noise floor`, and recordings that commands have started
- * or stopped get a `start`: a restart with the fragment gives the same state. The daemon writes no
- * file: whoever asked does, with his own rights, once the fragment is proven (config_load_with).
+ * The command `save`: what was changed while the daemon ran, as a fragment of the configuration.
+ * Filters and gains become `filter` or `route` keys of their streams, with the factors in use to
+ * the last bit, a noise floor that was measured becomes `noise floor`, and recordings that commands
+ * have started or stopped get a `start`: a restart with the fragment gives the same state. The
+ * daemon writes no file: whoever asked does, with his own rights, once the fragment is proven
+ * (config_load_with).
  */
 #include <limits.h>
 #include <stdio.h>

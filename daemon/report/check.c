@@ -524,6 +524,17 @@ static void print_valid(const struct config *config, FILE *out)
         fprintf(out, ", %u analys%s", config->analysis_count,
                 config->analysis_count == 1 ? "is" : "es");
     fprintf(out, "; configuration %.12s\n", config->hash);
+    const struct config_fragments *fragments = &config->fragments;
+    const unsigned own = fragments->count - fragments->former_count;
+    if (fragments->former_count > 0)
+        fprintf(
+            out,
+            "  with %u fragment%s of %s, the former name, which is read for a file alone in its "
+            "folder; rename it: %s\n",
+            fragments->former_count, fragments->former_count == 1 ? "" : "s", fragments->former,
+            fragments->move);
+    if (own > 0)
+        fprintf(out, "  with %u fragment%s of %s\n", own, own == 1 ? "" : "s", fragments->folder);
 }
 
 int check_print(const struct config *config, FILE *out, struct config_errors *errors)

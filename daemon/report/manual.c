@@ -113,9 +113,8 @@ void schema_print_help(FILE *out)
         "The configuration is a file of [sections] with lines `key = value`. Numbers carry their\n"
         "units, as in 5 MHz, 200 us, 16 MiB, -3 dB, 10 mV. # and ; begin a comment, a backslash "
         "at\n"
-        "the end continues a line. Files conf.d/*.conf beside it are read after it in the order "
-        "of\n"
-        "their names and override it key by key; an empty value takes a key back to its default.\n"
+        "the end continues a line. After FILE, FILE.d/*.conf are read in the order of their\n"
+        "names and override it key by key; an empty value takes a key back to its default.\n"
         "Relative paths start at the directory of the file they are written in.\n");
     for (int kind = 0; kind < SECTIONS; kind++) {
         const struct schema_section *section = &schema_sections[kind];
@@ -252,9 +251,12 @@ static void print_config_page(FILE *out)
                         "keys called repeatable may stand on several lines.");
     roff_paragraph(
         out,
-        "After the file itself every file conf.d/*.conf beside it is read, in the order of their "
-        "names. A later file overrides key by key; an empty value takes a key back to its "
-        "default. Relative paths start at the directory of the file they are written in.");
+        "After the file itself its fragments are read, FILE.d/*.conf, such as "
+        "convolvd.conf.d/gains.conf, in the order of their names. A later file overrides key by "
+        "key; an empty value takes a key back to its default. Relative paths start at the "
+        "directory of the file they are written in. Fragments of the former name, conf.d/*.conf "
+        "beside the file, are read before those where the file is alone in its folder, and are "
+        "refused beside a second configuration.");
     roff_paragraph(out, "`convolvd --check FILE` reports all errors of a configuration in one run, "
                         "with their lines "
                         "and what to write instead, and prints what a valid one will do.");
@@ -278,7 +280,7 @@ static void print_config_page(FILE *out)
     }
     fputs(".SH FILES\n", out);
     roff_item(out, "/etc/convolvd/convolvd.conf", "Read when no other file is named.");
-    roff_item(out, "/etc/convolvd/conf.d/*.conf", "Fragments that override it.");
+    roff_item(out, "/etc/convolvd/convolvd.conf.d/*.conf", "Fragments that override it.");
     fputs(".SH SEE ALSO\n.BR convolvd (8)\n", out);
 }
 

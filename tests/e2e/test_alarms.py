@@ -368,8 +368,8 @@ class Page(unittest.TestCase):
         commands = re.findall(r"^    (convolvctl .*)$", page, re.M) + re.findall(r"`(convolvctl [^`]+|convolv-alarm --help)`", page)
         self.assertEqual((len(sections), len(commands)), (5, 5))
         with c.temporary() as folder:
-            os.mkdir(os.path.join(folder, "conf.d"))
-            with open(os.path.join(folder, "conf.d", "page.conf"), "w", encoding="utf-8") as file:
+            os.mkdir(os.path.join(folder, "convolvd.conf.d"))
+            with open(os.path.join(folder, "convolvd.conf.d", "page.conf"), "w", encoding="utf-8") as file:
                 file.write("\n".join(section.replace("\n    ", "\n") for section in sections))
             base = (f"[stream vessel]\nsource = generator\nrate = {RATE} Hz\nwaveform = noise\namplitude = 100 mV\n"
                     "full scale = 10 V\nblock = 200 frames\nfilter = f\n[filter f]\ntype = lowpass\ncutoff = 5 kHz\n"

@@ -129,7 +129,7 @@ class Commands(unittest.TestCase):
                                  (["--design", "nope", "-c", path], "has: i"),
                                  (["--check", os.path.join(self.folder, "none.conf")], "none.conf"),
                                  (["--variant", "magic", path], 'no variant is named "magic"'),
-                                 ([path, path], "conf.d/")):
+                                 ([path, path], ".conf.d/")):
             code, _, log = run(*arguments)
             self.assertEqual(code, 1, arguments)
             self.assertIn(words, log, arguments)

@@ -394,8 +394,13 @@ class Tool(Case):
             self.assertNotIn("[stream", self.ctl("save"))
             self.ctl("transaction", "filter s two", "gain s -6 --output 1", "mute s --output 2")
             self.assertIn("route = 2 -> two 0 -> 2", self.ctl("save"))
+            other = os.path.join(self.folder, "other.conf")  # of another daemon, in the same folder
+            with open(other, "w", encoding="utf-8") as file:
+                file.write("[stream t]\nsource = generator\nrate = 1 kHz\nchannels = 1\nfilter = f\n"
+                           "[filter f]\ntype = identity\n")
             path = self.ctl("save", "--write").strip()
-            self.assertRegex(path, rf"{self.folder}/conf.d/99-saved-[-0-9]+\.conf$")
+            subprocess.run([os.path.join(c.BUILD, "convolvd"), "--check", other], check=True, capture_output=True)
+            self.assertRegex(path, rf"{self.folder}/[a-z]+.conf.d/99-saved-[-0-9]+\.conf$")
             daemon.stop()
         with c.Daemon(self.folder, config(self.port, c.free_port())) as daemon:
             self.assertEqual(daemon.stream()["filter"]["name"], "two")
@@ -407,7 +412,7 @@ class Tool(Case):
             with open(daemon.path, "a", encoding="utf-8") as file:
                 file.write("[stream broken]\n")
             self.assertIn("nothing was written", self.ctl("save", "--write", code=1))
-            self.assertEqual(os.listdir(f"{self.folder}/conf.d"), [os.path.basename(path)])
+            self.assertEqual(os.listdir(f"{daemon.path}.d"), [os.path.basename(path)])
             daemon.stop()
 
     def test_what_else_is_saved(self):
@@ -427,7 +432,7 @@ class Tool(Case):
             self.assertEqual({name: r["state"] for name, r in recordings.items()}, {"now": "stopped", "later": "recording"})
             c.wait_for(lambda: {r["name"]: r for r in daemon.stream()["recordings"]}["now"]["disk_free_bytes"], "the free space")
             daemon.stop()
-        with open(glob.glob(f"{self.folder}/conf.d/*.conf")[0], encoding="utf-8") as file:
+        with open(glob.glob(f"{self.folder}/*.conf.d/*.conf")[0], encoding="utf-8") as file:
             saved = re.search(r"^noise floor = (.*)$", file.read(), re.M).group(1)
         self.assertEqual({f"{float(x):.6g}" for x in saved.split(", ")}, {f"{level:.6g}" for level in levels})
 

@@ -94,8 +94,8 @@ static void what_cannot_be_meant_is_refused(void **state)
         {{"-c"}, "-c: its value is missing; write --config FILE"},
         {{"--verbose=1"}, "--verbose=1: takes no value; write --verbose"},
         {{"a.conf", "b.conf"},
-         "b.conf: a second configuration after a.conf; put fragments into conf.d/ beside the "
-         "first"},
+         "b.conf: a second configuration after a.conf; put fragments of the first into "
+         "a.conf.d/"},
         {{"--out", "x.npy"}, "--out goes with --design; results of streams go to a [sink NAME]"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -599,14 +599,15 @@ static void streams_have_one_limit(void **state)
 static void fragments_override_key_by_key(void **state)
 {
     (void)state;
-    scratch_make("conf.d");
+    scratch_make("main.conf.d");
     const char *path = scratch_write("main.conf", STREAM
                                      "block = 64\nroute = 1 -> f -> 1\nroute = 2 -> f -> 2\n" FILTER
                                      "[sink s]\ntype = recording\nstream = a\npath = x.wav\n");
-    scratch_write("conf.d/20.conf", "[stream a]\nchannels = 4\nroute = 4 -> f -> 1\n");
-    scratch_write("conf.d/10.conf", "[stream a]\nchannels = 3\nblock =\n[sink s]\npath = y.wav\n");
-    scratch_write("conf.d/ignored.txt", "[nonsense\n");
-    scratch_write("conf.d/.hidden.conf", "[nonsense\n");
+    scratch_write("main.conf.d/20.conf", "[stream a]\nchannels = 4\nroute = 4 -> f -> 1\n");
+    scratch_write("main.conf.d/10.conf",
+                  "[stream a]\nchannels = 3\nblock =\n[sink s]\npath = y.wav\n");
+    scratch_write("main.conf.d/ignored.txt", "[nonsense\n");
+    scratch_write("main.conf.d/.hidden.conf", "[nonsense\n");
     struct config *config;
     struct config_errors errors = {0};
     if (config_load(path, &config, &errors) != 0) {
@@ -619,15 +620,15 @@ static void fragments_override_key_by_key(void **state)
     assert_int_equal(config->streams[0].edges[0].input, 3);
     /* Beside the file that says it. */
     assert_string_equal(((const struct recording_options *)config->sinks[0].options.own)->path,
-                        scratch_path("conf.d/y.wav"));
+                        scratch_path("main.conf.d/y.wav"));
     config_free(config);
     config_errors_free(&errors);
 
-    scratch_write("conf.d/20.conf", "[stream a]\nchannels = 4\nroute = 5 -> f -> 1\n");
+    scratch_write("main.conf.d/20.conf", "[stream a]\nchannels = 4\nroute = 5 -> f -> 1\n");
     assert_int_equal(config_load(path, &config, &errors), ERROR_CONFIG);
     assert_int_equal(errors.errors, 1);
     assert_int_equal(errors.messages[0].line, 3);
-    assert_non_null(strstr(errors.messages[0].file, "conf.d/20.conf"));
+    assert_non_null(strstr(errors.messages[0].file, "main.conf.d/20.conf"));
     config_errors_free(&errors);
 
     assert_int_equal(config_load("/nonexistent/convolvd.conf", &config, &errors), ERROR_NO_FILE);
