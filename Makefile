@@ -155,44 +155,56 @@ ALL_HEADERS := $(wildcard daemon/*/*.h daemon/*/*/*.h clients/*/*.h kernels/*.h 
               bench/*.h bench/*/*.h)
 LIBDAEMON  := $(BUILD)/libconvolv.a $(BUILD)/libdaemon.a
 
-.PHONY: all help
+.PHONY: all help help-all
 all: $(BUILD)/convolvd $(BUILD)/libconvolv.a $(BUILD)/libconvolv-nats.a $(TOOLS) $(BUILD)/convolvctl $(BUILD)/convolv-design $(BUILD)/convolv-web
 
+# `#:` begins a line of `make help`, `#+` one that only `make help-all` shows.
 help:
 	@sed -n 's/^#: //p' $(firstword $(MAKEFILE_LIST))
 
-#: make                  build the daemon, the tools and the client library
-#: make demo             install what is missing, build, show real work, end by itself
-#: make demo-cluster     the same with a NATS server, a gateway and two workers; one is killed, one stopped
-#:   DEMO_WEB=1          then the live page: its address, and pictures of it in build/
-#: make check            install what is missing, build, pass every test, plain and sanitized
-#: make check-threads    what runs on several threads, under the thread sanitizer
-#: make check-packages   build the Debian packages, install, upgrade and purge them in a minimal system
-#: make check-long       the tests that take too long for every change
-#: make gates            the rules about the source tree: floors, sizes, words, formatting
-#: make cluster-faults   ten minutes of faults at random on three servers and their daemons
-#: make bench            throughput and latency beside FFTW, in one run (QUICK=1: a minute)
-#: make bench-check      whether what bench measured holds the bars of bench/bars.csv
-#: make bench-record     keep what bench measured, in bench/recorded/
-#: make docs-performance tables and plots of docs/performance.md anew from bench/recorded/
-#: make bench-published  the systems of the papers: published, measured here, convolvd
-#: make published-record keep what bench-published measured in bench/recorded/, and show it in docs/published.md
-#: make mutants          break each contract on purpose; every break must be caught
-#: make soak             sixteen streams through every fault for SOAK_MINUTES (default 60)
-#: make fuzz             fuzz the parsers (FUZZ_SECONDS each, default 20)
-#: make tidy             clang-tidy and cppcheck (TIDY_STEPS=225000: the analyser's own limit, twice the time;
-#:                       TIDY_FILES='a.c b.c': clang-tidy of these alone)
-#: make warnings         the compiler's warnings alone, of every C source (CC=clang)
-#: make format           clang-format in place
-#: make deps             install missing packages (apt); quiet when complete
-#: make install          into PREFIX (default /usr/local) under DESTDIR
-#: make install-python    the Python package, into PYTHON_SITE
-#: make uninstall         what install and install-python have put there
-#: make deb               Debian packages into build/deb/
-#: make compile_commands.json
-#: make clean            remove build/
-#: SANITIZER=address,undefined | thread   builds and tests under sanitizers
-#: CC=clang, V=1 (show commands), JOBS=N, WERROR=0
+help-all:
+	@sed -n 's/^#[:+] \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
+
+#: make                   build the daemon, the tools and the client library
+#: make demo              install missing packages, build, show real work, end by itself
+#:   DEMO_WEB=1           then the live page: its address, and pictures of it in build/
+#: make demo-cluster      the same with a NATS server, a gateway and two workers
+#: make check             install missing packages, build, pass every test, plain and sanitized
+#: make gates             check the rules about the source tree: floors, sizes, words, layout
+#: make bench             measure throughput and latency beside FFTW (QUICK=1: a minute)
+#: make install           install into PREFIX (default /usr/local) under DESTDIR
+#: make uninstall         remove what make install and make install-python installed
+#: make deb               build Debian packages into build/deb/
+#: make format            apply clang-format
+#: make clean             remove build/
+#: make help-all          list every target
+#+
+#+ Tests
+#+ make check-long        run the tests that take too long for every change
+#+ make check-threads     run the tests with several threads under the thread sanitizer
+#+ make check-packages    build the Debian packages, install, upgrade and purge them in a minimal system
+#+ make mutants           break each contract on purpose; a test must catch every break
+#+ make fuzz              fuzz the parsers (FUZZ_SECONDS each, default 20)
+#+ make soak              run sixteen streams through every fault for SOAK_MINUTES (default 60)
+#+ make cluster-faults    run random faults on three servers and their daemons for ten minutes
+#+ make tidy              run clang-tidy and cppcheck (TIDY_STEPS=225000: the analyser's own limit, twice the time;
+#+                        TIDY_FILES='a.c b.c': clang-tidy of these files alone)
+#+ make warnings          show the compiler's warnings about every C source (CC=clang)
+#+
+#+ Benches
+#+ make bench-check       compare what make bench measured with the bars of bench/bars.csv
+#+ make bench-record      store what make bench measured in bench/recorded/
+#+ make docs-performance  generate the tables and plots of docs/performance.md from bench/recorded/
+#+ make bench-published   measure the systems of the papers beside convolvd
+#+ make published-record  store what make bench-published measured and generate docs/published.md
+#+
+#+ Others
+#+ make deps              install missing packages (apt); silent when complete
+#+ make install-python    install the Python package into PYTHON_SITE
+#+ make compile_commands.json
+#+
+#+ SANITIZER=address,undefined | thread   build and test under sanitizers
+#+ CC=clang, V=1 (show commands), JOBS=N, WERROR=0
 
 # ---- the daemon -------------------------------------------------------------------------
 
@@ -432,98 +444,12 @@ $(BUILD)/fuzz/fuzz_stream $(BUILD)/fuzz/fuzz_state $(BUILD)/tests/replay_stream 
 $(BUILD)/fuzz/fuzz_web $(BUILD)/tests/replay_web: EXTRA_LIBS = $(BUILD)/libweb.a $(LIBDAEMON) $(PKG_LIBS)
 $(BUILD)/fuzz/fuzz_web $(BUILD)/tests/replay_web: | $(BUILD)/libweb.a
 
-# ---- bench and demo ---------------------------------------------------------------------
+include bench/bench.mk
 
-.PHONY: bench benches demo demo-cluster
-bench:
-	+@$(MAKE) --no-print-directory deps PACKAGES_TEST="$(PACKAGES_BENCH)"
-	+@$(MAKE) --no-print-directory -j$(JOBS) all benches $(JACK_CLIENT) $(BUILD)/convolvd-test
-	@CONVOLVD_BUILD=$(BUILD) PYTHON=$(PYTHON) QUICK=$(QUICK) sh bench/run
+# ---- demo -------------------------------------------------------------------------------
 
-# Holds bench/recorded/ and bench/results/ against bench/bars.csv; BENCH_GROUP=gpu: what must have been
-# measured.
-.PHONY: bench-check
-bench-check:
-	@$(PYTHON) bench/check.py $(if $(BENCH_GROUP),--group $(BENCH_GROUP))
-
-# Puts bench/results/ into bench/recorded/, which is part of the repository. Files of other machines:
-# bench/record.py FILE…
-.PHONY: bench-record
-bench-record:
-	@$(PYTHON) bench/record.py
-
-# Tables and plots of docs/performance.md anew from bench/recorded/.
-.PHONY: docs-performance
-docs-performance:
-	@$(PYTHON) bench/report.py
-
-benches: $(BENCH) peers
-
-# Convolvers of others, one program each, where Debian's library is there (bench/peers).
-PEERS := $(if $(wildcard /usr/include/zita-convolver.h),$(BUILD)/bench/peer_zita $(BUILD)/bench/peer_zita_partitions) \
-         $(if $(wildcard /usr/include/liquid/liquid.h),$(BUILD)/bench/peer_liquid) \
-         $(if $(wildcard /usr/include/vkFFT.h),$(BUILD)/bench/peer_vkfft)
-.PHONY: peers
-peers: $(PEERS)
-$(BUILD)/bench/peer_zita_partitions: PEER_FLAGS := -DLONG_FILTERS
-$(BUILD)/bench/peer_zita $(BUILD)/bench/peer_zita_partitions: bench/peers/peer_zita.cc bench/peers/program.h
-	@mkdir -p $(@D)
-	$(Q)$(CXX) -O3 -march=native $(PEER_FLAGS) -I. $< -lzita-convolver -o $@
-$(BUILD)/bench/peer_liquid: bench/peers/peer_liquid.c bench/peers/program.h
-	@mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu17 -O3 -march=native -I. $< -lliquid -lm -o $@
-# -w: the library is one header of 32 000 lines that is not clean.
-$(BUILD)/bench/peer_vkfft: bench/peers/peer_vkfft.cc
-	@mkdir -p $(@D)
-	$(Q)$(CXX) -O2 -w $< -lOpenCL -o $@
-
-# FFTW, the peer to compare with, belongs to the benches alone; without it they say so. They are
-# built for this machine, so that the peers' own loops use all of it, as FFTW does.
-FFTW_CFLAGS = $(eval FFTW_CFLAGS := $(shell pkg-config --exists fftw3f && echo -DBENCH_FFTW=1))$(FFTW_CFLAGS)
-FFTW_LIBS   = $(eval FFTW_LIBS := $(shell pkg-config --silence-errors --libs fftw3f))$(FFTW_LIBS)
-$(BUILD)/bench/%.o: CPPFLAGS += $(FFTW_CFLAGS)
-# -ffp-contract=fast: multiply-adds, which the language's own mode keeps apart.
-$(BUILD)/bench/%.o: CFLAGS += -O3 -march=native -ffp-contract=fast
-
-# What can leave out the engine's copies (bench/gpu_resident.c).
-RESIDENT_WRAPS := -Wl,--wrap=mirror_copy_fresh -Wl,--wrap=mirror_copy_results \
-                  -Wl,--wrap=mirror_fetch_full -Wl,--wrap=reports_unpack
-LAUNCH_WRAPS := -Wl,--wrap=clEnqueueNDRangeKernel
-$(BUILD)/bench/bench_gpu: $(BENCH_GPU_SRC:%.c=$(BUILD)/%.o)
-$(BUILD)/bench/bench_gpu: BENCH_WRAPS := $(RESIDENT_WRAPS)
-$(BENCH): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BENCH_COMMON_OBJ) $(LIBDAEMON)
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $(BENCH_WRAPS) $(filter %.o,$^) $(LIBDAEMON) $(PKG_LIBS) $(FFTW_LIBS) -o $@
-
-# Plainly compiled: the sequential programs are the papers' baselines.
-$(BUILD)/bench/published/%.o: CFLAGS := $(CFLAGS)
-$(BUILD)/bench/published/plot.o: CPPFLAGS += $(CAIRO_CFLAGS)
-
-$(PUBLISHED): $(BUILD)/bench/%: $(BUILD)/bench/published/%.o $(PUBLISHED_OBJ) $(LIBDAEMON)
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $(BENCH_WRAPS) $^ $(PKG_LIBS) $(EXTRA_LIBS) -o $@
-$(BUILD)/bench/bench_published: $(BUILD)/bench/gpu_resident.o $(BENCH_LAUNCH_SRC:%.c=$(BUILD)/%.o)
-$(BUILD)/bench/bench_published: BENCH_WRAPS := $(RESIDENT_WRAPS) $(LAUNCH_WRAPS)
-
-# Goes on where it was interrupted; PUBLISHED_ARGS="--fresh" starts again, --help lists the rest.
-.PHONY: bench-published published-programs published-record docs-published
-bench-published: deps
-	+@$(MAKE) --no-print-directory -j$(JOBS) published-programs
-	@$(BUILD)/bench/bench_published $(PUBLISHED_ARGS)
-	@$(BUILD)/bench/report_published
-
-published-programs: $(PUBLISHED)
-
-# Keeps bench/results/published-*.csv in bench/recorded/, which is part of the repository, and shows them.
-published-record:
-	@cp bench/results/published-*.csv bench/recorded/
-	+@$(MAKE) --no-print-directory docs-published
-
-# Tables and plots of docs/published.md anew from bench/recorded/published-*.csv.
-docs-published: $(PUBLISHED)
-	@$(BUILD)/bench/report_published --docs docs/published.md
-
-# What only the tests need is not installed for it.
+.PHONY: demo demo-cluster
+# Installs no package that only the tests need.
 demo:
 	+@$(MAKE) --no-print-directory deps PACKAGES_TEST="python3-numpy $(PACKAGES_JACK) $(if $(DEMO_WEB),$(PACKAGES_BROWSER))"
 	+@$(MAKE) --no-print-directory -j$(JOBS) all $(JACK_CLIENT)
@@ -594,117 +520,10 @@ compile_commands.json: Makefile $(ALL_SRC)
 	    command, *files = sys.stdin.read().splitlines(); \
 	    print(json.dumps([{"directory": os.getcwd(), "file": f, "command": command + " -c " + f} for f in files], indent=1))' > $@
 
-# ---- install ----------------------------------------------------------------------------
+# ---- documents, installation ------------------------------------------------------------
 
-MAN := $(BUILD)/man/convolvd.8 $(BUILD)/man/convolvd.conf.5 $(BUILD)/man/convolvctl.1 $(BUILD)/man/convolv-web.8
-
-$(BUILD)/man/convolvd.8 $(BUILD)/man/convolvd.conf.5: $(BUILD)/convolvd
-	@mkdir -p $(@D)
-	$(Q)$(BUILD)/convolvd --man $(basename $(@F)) > $@.part && mv $@.part $@
-
-$(BUILD)/man/convolvctl.1: $(BUILD)/convolvctl
-	@mkdir -p $(@D)
-	$(Q)$(BUILD)/convolvctl --man > $@.part && mv $@.part $@
-
-$(BUILD)/man/convolv-web.8: $(BUILD)/convolv-web
-	@mkdir -p $(@D)
-	$(Q)$(BUILD)/convolv-web --man > $@.part && mv $@.part $@
-
-$(BUILD)/man/convolvctl.bash: $(BUILD)/convolvctl
-	@mkdir -p $(@D)
-	$(Q)$(BUILD)/convolvctl --completion > $@.part && mv $@.part $@
-
-# convolvd@NAME: the same text with a configuration and directories of its own.
-INSTANCE := -e 's|/etc/convolvd/convolvd.conf|/etc/convolvd/%i.conf|' -e 's|convolvd.socket ||' \
-    -e 's,^\(Runtime\|State\|Cache\)Directory=convolvd,&-%i,' -e 's,/var/\(lib\|cache\)/convolvd,&-%i,g' \
-    -e 's|^Description=.*|& (%i)|' -e 's|systemctl edit convolvd|&@NAME|' \
-    -e 's,convolvd-\(control\|observe\)\.socket,convolvd-\1@%i.socket,g'
-INSTANCE_SOCKET := -e 's,/run/convolvd\(/\|$$\),/run/convolvd-%i\1,' -e 's|convolvd\.service|convolvd@%i.service|' \
-    -e 's|^Description=.*|& (%i)|'
-UNITS := $(DESTDIR)$(PREFIX)/lib/systemd/system
-
-.PHONY: install
-install: all $(MAN) $(BUILD)/man/convolvctl.bash
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include \
-	    $(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/man/man8 \
-	    $(DESTDIR)$(PREFIX)/share/doc/convolvd/examples
-	install $(BUILD)/convolvd $(TOOLS) $(BUILD)/convolvctl $(BUILD)/convolv-design $(BUILD)/convolv-web $(DESTDIR)$(PREFIX)/bin
-	install -m 644 $(BUILD)/libconvolv.a $(BUILD)/libconvolv-nats.a $(DESTDIR)$(PREFIX)/lib
-	install -m 644 clients/lib/convolv.h clients/nats/convolv-nats.h $(DESTDIR)$(PREFIX)/include
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' clients/lib/convolv.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/convolv.pc
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' clients/nats/convolv-nats.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/convolv-nats.pc
-	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/convolv.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/convolv-nats.pc
-	install -m 644 $(BUILD)/man/convolvd.8 $(BUILD)/man/convolv-web.8 $(DESTDIR)$(PREFIX)/share/man/man8
-	install -m 644 $(BUILD)/man/convolvd.conf.5 $(DESTDIR)$(PREFIX)/share/man/man5
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	install -m 644 $(BUILD)/man/convolvctl.1 $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 644 $(BUILD)/man/convolvctl.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/convolvctl
-	install -m 644 $(wildcard config/*.conf) $(DESTDIR)$(PREFIX)/share/doc/convolvd/examples
-	install -d $(DESTDIR)$(PREFIX)/share/doc/convolvd/examples/nats
-	install -m 644 $(wildcard config/nats/*.conf) $(DESTDIR)$(PREFIX)/share/doc/convolvd/examples/nats
-	install -d $(UNITS) $(DESTDIR)$(PREFIX)/lib/sysusers.d $(DESTDIR)$(PREFIX)/lib/tmpfiles.d
-	sed 's|@PREFIX@|$(PREFIX)|' systemd/convolvd.service > $(UNITS)/convolvd.service
-	sed 's|@PREFIX@|$(PREFIX)|' systemd/convolv-web.service > $(UNITS)/convolv-web.service
-	chmod 644 $(UNITS)/convolv-web.service
-	sed $(INSTANCE) $(UNITS)/convolvd.service > $(UNITS)/convolvd@.service
-	chmod 644 $(UNITS)/convolvd.service $(UNITS)/convolvd@.service
-	install -m 644 systemd/convolvd.socket systemd/convolvd-control.socket systemd/convolvd-observe.socket systemd/convolv-alarm@.path $(UNITS)
-	for role in control observe; do sed $(INSTANCE_SOCKET) systemd/convolvd-$$role.socket > $(UNITS)/convolvd-$$role@.socket; chmod 644 $(UNITS)/convolvd-$$role@.socket; done
-	sed 's|@PREFIX@|$(PREFIX)|' systemd/convolv-alarm@.service > $(UNITS)/convolv-alarm@.service
-	chmod 644 $(UNITS)/convolv-alarm@.service
-	install -m 644 systemd/sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/convolvd.conf
-	install -m 644 systemd/tmpfiles.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/convolvd.conf
-
-# Manual pages of the tools, from their --help.
-TOOL_MAN := $(patsubst %,$(BUILD)/man/%.1,convolv-rig convolv-tap convolv-design convolv-alarm)
-$(TOOL_MAN): $(BUILD)/man/%.1: $(BUILD)/% clients/tools/manual.py
-	@mkdir -p $(@D)
-	$(Q)$(PYTHON) clients/tools/manual.py $< 1 $(VERSION) > $@.part && mv $@.part $@
-
-.PHONY: manuals install-manuals install-page install-docs install-python
-manuals: $(MAN) $(TOOL_MAN)
-
-# The rest of `make install`; install-python alone is asked for by name.
-install: install-manuals install-page install-docs
-DATA := $(DESTDIR)$(PREFIX)/share
-install-manuals: $(TOOL_MAN)
-	install -d $(DATA)/man/man1
-	install -m 644 $(TOOL_MAN) $(DATA)/man/man1
-
-# The page that convolv-web serves.
-install-page:
-	cd clients/web/page && find . -type d -exec install -d $(abspath $(DATA))/convolvd/web/{} \;
-	cd clients/web/page && find . -type f -exec install -m 644 {} $(abspath $(DATA))/convolvd/web/{} \;
-
-install-docs:
-	install -d $(DATA)/doc/convolvd
-	cd docs && find . -type d -exec install -d $(abspath $(DATA))/doc/convolvd/{} \;
-	cd docs && find . -type f -exec install -m 644 {} $(abspath $(DATA))/doc/convolvd/{} \;
-	install -m 644 README.md CHANGELOG.md LICENSE $(DATA)/doc/convolvd
-
-# The Python package, where the system's Python finds it.
-PYTHON_SITE ?= $(PREFIX)/lib/python3/dist-packages
-install-python:
-	rm -rf $(BUILD)/python && mkdir -p $(BUILD)/python && cp -R clients/python $(BUILD)/python/source
-	$(PYTHON) -m pip wheel --quiet --no-index --no-build-isolation --no-deps --wheel-dir $(BUILD)/python $(BUILD)/python/source
-	install -d $(DESTDIR)$(PYTHON_SITE)
-	$(PYTHON) -m zipfile -e $(BUILD)/python/convolv-$(VERSION)-py3-none-any.whl $(DESTDIR)$(PYTHON_SITE)
-
-# Removes what `make install install-python` with the same PREFIX, DESTDIR and PYTHON_SITE puts there, and no
-# file more but what Python has compiled of it; then the folders of our own that are empty.
-.PHONY: uninstall
-uninstall:
-	rm -rf $(BUILD)/installed
-	+@$(MAKE) --no-print-directory install install-python DESTDIR=$(abspath $(BUILD))/installed >$(BUILD)/uninstall.log 2>&1 || { cat $(BUILD)/uninstall.log >&2; exit 1; }
-	cd $(BUILD)/installed && find . ! -type d -exec sh -c 'for file; do rm -f "$(abspath $(DESTDIR))/$$file"; done' sh {} +
-	rm -rf "$(DESTDIR)$(PYTHON_SITE)/convolv/__pycache__"
-	cd $(BUILD)/installed && find . -depth -type d -path '*/convolv*' -exec sh -c 'for folder; do rmdir "$(abspath $(DESTDIR))/$$folder" 2>/dev/null || true; done' sh {} +
-	rm -rf $(BUILD)/installed
-
-# Debian packages into build/deb/, without network; DEB_ARGS=--twice proves that they are reproducible.
-.PHONY: deb
-deb:
-	+@sh clients/packaging/deb $(DEB_ARGS) build/deb
+include docs/docs.mk
+include clients/packaging/install.mk
 
 .PHONY: clean
 clean:

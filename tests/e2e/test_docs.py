@@ -73,9 +73,12 @@ def lines(page):
     return found
 
 
+MAKEFILES = ("Makefile", "bench/bench.mk", "docs/docs.mk", "clients/packaging/install.mk")
+
+
 class Accounts(unittest.TestCase):
     def test_every_line_has_its_test(self):
-        used, makefile = set(), read("Makefile")
+        used, makefile = set(), "\n".join(read(name) for name in MAKEFILES)
         for page in ["README.md", *sorted(os.path.relpath(path, c.ROOT) for path in glob.glob(f"{c.ROOT}/docs/*.md"))]:
             for line in lines(page):
                 with self.subTest(page=page, line=line):
@@ -115,7 +118,7 @@ class Lines(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
         self.port = str(c.free_port())
-        for name in ("config", "Makefile"):
+        for name in ("config", *{name.split("/")[0] for name in MAKEFILES}):
             os.symlink(os.path.join(c.ROOT, name), os.path.join(self.folder, name))
 
     def run_line(self, line):
