@@ -88,6 +88,18 @@ void *message_ring_peek(struct message_ring *ring, uint64_t *bytes)
     return ring->bytes + head % ring->capacity + MESSAGE_ALIGNMENT;
 }
 
+const void *message_ring_look(const struct message_ring *ring, uint64_t *position, uint64_t *bytes)
+{
+    uint64_t at = *position == UINT64_MAX ? atomic_load(&ring->head) : *position;
+    if (at == atomic_load_explicit(&ring->tail, memory_order_relaxed))
+        return NULL;
+    if (*length_at((struct message_ring *)ring, at) == SKIP)
+        at += ring->capacity - at % ring->capacity;
+    *bytes = *length_at((struct message_ring *)ring, at);
+    *position = at + MESSAGE_ALIGNMENT + round_up(*bytes);
+    return ring->bytes + at % ring->capacity + MESSAGE_ALIGNMENT;
+}
+
 void message_ring_release(struct message_ring *ring)
 {
     assert(ring->head_next > atomic_load_explicit(&ring->head, memory_order_relaxed));

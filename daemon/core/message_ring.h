@@ -48,6 +48,11 @@ void message_ring_commit(struct message_ring *ring);
 void *message_ring_peek(struct message_ring *ring, uint64_t *bytes);
 void message_ring_release(struct message_ring *ring);
 
+/* Producer: the message at *position, which then is that of the next one; NULL past the newest.
+ * Begin with *position = UINT64_MAX, the oldest that the consumer has not released. What the
+ * consumer releases meanwhile stays readable until the next reserve. */
+const void *message_ring_look(const struct message_ring *ring, uint64_t *position, uint64_t *bytes);
+
 /* Bytes not in use, headers and skips not deducted. Either thread; the other one may be changing
  * it. */
 uint64_t message_ring_unused(const struct message_ring *ring);

@@ -83,6 +83,13 @@ struct sink_identity {
     uint16_t sequence; /* RTP: of the next packet */
 };
 
+/* Frames [from, until) of an epoch that were put and never delivered. */
+struct sink_missing {
+    uint64_t epoch, from, until;
+};
+
+enum { MISSING_RUNS_MAX = 8 };
+
 /* What all sinks have. The driver's own options stand behind `own`. */
 struct sink_options {
     const char *name;
@@ -182,6 +189,11 @@ struct sink_ops {
      * that of another. Both NULL: receivers know it by nothing but its address. */
     void (*identity)(const struct sink *sink, struct sink_identity *identity);
     void (*assume)(struct sink *sink, const struct sink_identity *identity);
+    /* Loop thread. The frames that are pending, or dropped and told to no reader yet, oldest first;
+     * returns how many runs. Another sink gets them before its first put (lost_before), once this
+     * one is sure not to deliver them. Both NULL: readers see by themselves what is missing. */
+    uint32_t (*undelivered)(const struct sink *sink, struct sink_missing runs[MISSING_RUNS_MAX]);
+    void (*lost_before)(struct sink *sink, const struct sink_missing *runs, uint32_t count);
     /* Any thread: what put makes of results before it hands them on, so that a stream whose sinks
      * agree may have it done on the device (result.wire; only in this format). NULL: it needs the
      * floats. */

@@ -20,14 +20,24 @@ void pipeline_leave(const struct pipeline *pipeline, struct heritage *heritage)
     }
 }
 
-void pipeline_inherit(struct pipeline *pipeline, const struct heritage *heritage)
+void pipeline_inherit_numbers(struct pipeline *pipeline, const struct heritage *heritage)
 {
     stream_continue(pipeline->stream, &heritage->numbers);
+    losses_go_on(pipeline);
+}
+
+void pipeline_inherit_sinks(struct pipeline *pipeline, const struct heritage *heritage)
+{
     for (uint32_t i = 0; i < pipeline->sink_count; i++) {
         struct pipeline_sink *sink = &pipeline->sinks[i];
         const struct sink_identity *identity = heritage_sink(heritage, sink->config->name);
         if (identity != NULL && sink->sink != NULL && sink->ops->assume != NULL)
             sink->ops->assume(sink->sink, identity);
     }
-    losses_go_on(pipeline);
+}
+
+void pipeline_inherit(struct pipeline *pipeline, const struct heritage *heritage)
+{
+    pipeline_inherit_numbers(pipeline, heritage);
+    pipeline_inherit_sinks(pipeline, heritage);
 }

@@ -223,7 +223,7 @@ static void tell_channels(struct pipeline *pipeline, const struct stream_stats *
 
 static void tell_sink(struct pipeline_sink *sink, int64_t now_ns)
 {
-    if (sink->sink == NULL || !due(sink->told.told_ns, now_ns))
+    if (sink->sink == NULL || sink->heir != NULL || !due(sink->told.told_ns, now_ns))
         return;
     struct sink_ledger ledger;
     struct list frames = {0};

@@ -8,8 +8,10 @@ void pipeline_sink_put(void *context, const struct result *result)
 {
     struct pipeline_sink *sink = context;
     const struct pipeline_sink *numbers = pipeline_keeper(sink->pipeline);
-    if (sink->sink == NULL)
+    if (sink->sink == NULL || sink->closing) {
+        sink->unwanted += result->frames;
         return;
+    }
     if (numbers != NULL && numbers != sink && numbers->ops->number != NULL)
         result = numbers->ops->number(numbers->sink, result);
     if (result != NULL)

@@ -96,14 +96,14 @@ static void host_unsent(void *context, uint64_t from, uint64_t until)
 static void sink_flush(void *context)
 {
     struct pipeline_sink *sink = context;
-    if (sink->sink != NULL)
+    if (sink->sink != NULL && !sink->closing)
         sink->ops->flush(sink->sink);
 }
 
 static uint64_t sink_room(void *context)
 {
     const struct pipeline_sink *sink = context;
-    return sink->sink != NULL ? sink->ops->room(sink->sink) : UINT64_MAX;
+    return sink->sink != NULL && !sink->closing ? sink->ops->room(sink->sink) : UINT64_MAX;
 }
 
 static void sink_room_again(void *context)
@@ -463,10 +463,20 @@ int pipeline_connect(struct pipeline *pipeline, struct problem *problem)
 
 int pipeline_start(struct pipeline *pipeline, struct problem *problem)
 {
-    const struct config_stream *config = pipeline->stream_config;
+    pipeline_start_sinks(pipeline);
+    return pipeline_start_source(pipeline, problem);
+}
+
+void pipeline_start_sinks(struct pipeline *pipeline)
+{
     for (uint32_t i = 0; i < pipeline->sink_count; i++)
-        if (pipeline->sinks[i].ops->start != NULL)
+        if (pipeline->sinks[i].sink != NULL && pipeline->sinks[i].ops->start != NULL)
             pipeline->sinks[i].ops->start(pipeline->sinks[i].sink);
+}
+
+int pipeline_start_source(struct pipeline *pipeline, struct problem *problem)
+{
+    const struct config_stream *config = pipeline->stream_config;
     if (pipeline->source == NULL)
         return 0;
     int error = pipeline->source_ops->start(pipeline->source, problem);
@@ -517,7 +527,7 @@ bool pipeline_drained(const struct pipeline *pipeline)
     for (uint32_t i = 0; i < pipeline->sink_count; i++) {
         const struct pipeline_sink *sink = &pipeline->sinks[i];
         struct sink_ledger ledger = {0};
-        if (sink->sink == NULL || !sink->ops->drains)
+        if (sink->sink == NULL || sink->closing || !sink->ops->drains)
             continue;
         sink->ops->ledger(sink->sink, &ledger);
         if (ledger.pending > 0)
@@ -528,6 +538,29 @@ bool pipeline_drained(const struct pipeline *pipeline)
 
 /* ---- close: loop thread ------------------------------------------------------------------ */
 
+void pipeline_log_cut(const struct pipeline_sink *sink)
+{
+    struct sink_ledger ledger = sink->ledger;
+    if (sink->sink != NULL)
+        sink->ops->ledger(sink->sink, &ledger);
+    const uint64_t cut = ledger.dropped[DROP_STOPPED] - sink->stopped + ledger.pending;
+    if (sink->closing && cut > 0)
+        log_warning("sink %s: %" PRIu64 " frames were not delivered in time before it was closed, "
+                    "and are dropped as `stopped`",
+                    sink->config->name, cut);
+}
+
+/* The thread of the sink was abandoned: its successor lists the frames that it had. */
+static void pass_losses_on(const struct pipeline_sink *sink)
+{
+    struct sink_missing runs[MISSING_RUNS_MAX];
+    if (sink->ledger.pending > 0 && sink->heir != NULL && sink->heir->sink != NULL &&
+        sink->ops->undelivered != NULL) {
+        const uint32_t count = sink->ops->undelivered(sink->sink, runs);
+        sink->ops->lost_before(sink->heir->sink, runs, count);
+    }
+}
+
 static void sink_closed(void *context)
 {
     struct pipeline_sink *sink = context;
@@ -535,9 +568,24 @@ static void sink_closed(void *context)
     sink->ops->ledger(sink->sink, &sink->ledger);
     if (sink->status != NULL)
         sink->ops->read_status(sink->sink, sink->status);
+    pipeline_log_cut(sink);
+    pass_losses_on(sink);
     sink->sink = NULL;
+    pipeline_end_elder(sink);
     pipeline->closing--;
     pipeline->changed(pipeline->context);
+}
+
+void pipeline_close_sink(struct pipeline_sink *sink, int64_t deadline_ns)
+{
+    struct sink_ledger ledger = {0};
+    if (sink->sink == NULL || sink->closing)
+        return;
+    sink->closing = true;
+    sink->pipeline->closing++;
+    sink->ops->ledger(sink->sink, &ledger);
+    sink->stopped = ledger.dropped[DROP_STOPPED];
+    sink->ops->close(sink->sink, deadline_ns, sink_closed, sink);
 }
 
 void pipeline_close_sinks(struct pipeline *pipeline, int64_t deadline_ns)
@@ -545,13 +593,8 @@ void pipeline_close_sinks(struct pipeline *pipeline, int64_t deadline_ns)
     if (pipeline->sinks_closing)
         return;
     pipeline->sinks_closing = true;
-    for (uint32_t i = 0; i < pipeline->sink_count; i++) {
-        struct pipeline_sink *sink = &pipeline->sinks[i];
-        if (sink->sink == NULL)
-            continue;
-        pipeline->closing++;
-        sink->ops->close(sink->sink, deadline_ns, sink_closed, sink);
-    }
+    for (uint32_t i = 0; i < pipeline->sink_count; i++)
+        pipeline_close_sink(&pipeline->sinks[i], deadline_ns);
     pipeline_close_analyses(pipeline, deadline_ns);
 }
 

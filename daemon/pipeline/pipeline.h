@@ -83,9 +83,15 @@ struct pipeline_sink {
     struct sink *sink;           /* NULL once closed */
     struct sink_ledger ledger;   /* the last one, when closed */
     struct sink_ledger before;   /* of the sink in whose place it goes on, resumed; else zeroed */
+    struct pipeline_sink *elder; /* that sink, while it is open and still delivers; NULL: `before`
+                                    is final */
+    struct pipeline_sink *heir;  /* the sink that succeeds this one; NULL: none */
+    uint64_t stopped;            /* frames dropped as `stopped` when closing began */
+    uint64_t unwanted;           /* results that came after that */
     void *status;                /* the driver's, the last one when closed; NULL: it has none */
     struct pipeline *pipeline;
-    bool ended;            /* can deliver nothing any more */
+    bool ended; /* can deliver nothing any more */
+    bool closing;
     uint64_t watched_done; /* watch.c: frames written or dropped by the writer */
     bool watched_pending;
     struct told_sink told;
@@ -196,7 +202,9 @@ struct pipeline {
     const struct placement *lost_from; /* the last loss halted it there */
     struct scheduler *scheduler;       /* set by pipeline_connect */
     bool scheduled, source_started;
-    bool resumed; /* goes on in the epoch of the pipeline whose place it took */
+    bool resumed;                 /* goes on in the epoch of the pipeline whose place it took */
+    struct pipeline *predecessor; /* the replaced pipeline, while results of it may still be on
+                                     their way (service/swap.h); NULL: none */
     uint32_t chain_sinks, chain_sinks_ended; /* the registry's, see count_sinks */
     bool retired;                            /* replaced or removed by a reload: on its way out */
     bool sinks_closing, source_closing;
@@ -253,6 +261,9 @@ uint64_t pipeline_input_frame(const struct pipeline *pipeline, uint64_t output);
  * replaces runs on until the new one is connected. */
 int pipeline_connect(struct pipeline *pipeline, struct problem *problem);
 int pipeline_start(struct pipeline *pipeline, struct problem *problem);
+/* LOOP. The two halves of pipeline_start. */
+void pipeline_start_sinks(struct pipeline *pipeline);
+int pipeline_start_source(struct pipeline *pipeline, struct problem *problem);
 
 /* LOOP. Of one that reads a stream which goes on: gets nothing more from it. Before pipeline_stop.
  */
@@ -318,12 +329,23 @@ uint32_t pipeline_saturated(struct pipeline *pipeline, const struct result *resu
 
 /* LOOP. Close the sinks, the source; `closing` counts down and `changed` is called after each. */
 void pipeline_close_sinks(struct pipeline *pipeline, int64_t deadline_ns);
+/* LOOP. Closes one sink of it, before the others; closed ones are left as they are. */
+void pipeline_close_sink(struct pipeline_sink *sink, int64_t deadline_ns);
+/* LOOP. Logs how many frames a sink that is closing, or is closed, had not delivered by then. */
+void pipeline_log_cut(const struct pipeline_sink *sink);
+/* LOOP. Whether every sink has delivered or dropped all that was put into it. */
+bool pipeline_sinks_idle(const struct pipeline *pipeline);
+/* LOOP. The sink of the same name and type in `other`; NULL: there is none. */
+struct pipeline_sink *pipeline_same_sink(const struct pipeline *other,
+                                         const struct pipeline_sink *sink);
 void pipeline_close_source(struct pipeline *pipeline);
 
 /* LOOP. The ledgers at this instant, or the last ones of what is closed. False: a chain has no
  * source. */
 bool pipeline_source_ledger(const struct pipeline *pipeline, struct source_ledger *ledger);
 void pipeline_sink_ledger(const struct pipeline_sink *sink, struct sink_ledger *ledger);
+/* LOOP. The sink is closed: its heir's counts begin with its last ones. */
+void pipeline_end_elder(struct pipeline_sink *sink);
 /* LOOP. *status: what the driver tells besides, now or when it was closed, valid until the next
  * call. Returns how to show it; NULL: the driver tells nothing. */
 const struct driver_status *pipeline_source_status(const struct pipeline *pipeline,
@@ -336,6 +358,10 @@ void pipeline_leave(const struct pipeline *pipeline, struct heritage *heritage);
 /* LOOP; WORKER before it is connected. Prepared, and nothing was put into it yet: goes on with
  * these numbers. */
 void pipeline_inherit(struct pipeline *pipeline, const struct heritage *heritage);
+/* LOOP. The two halves of pipeline_inherit: the stream's numbers, and what receivers know its sinks
+ * by. */
+void pipeline_inherit_numbers(struct pipeline *pipeline, const struct heritage *heritage);
+void pipeline_inherit_sinks(struct pipeline *pipeline, const struct heritage *heritage);
 
 /* No loop runs any more and sources and sinks are closed: frees stream, plan and texts. */
 void pipeline_free(struct pipeline *pipeline);

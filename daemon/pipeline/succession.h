@@ -38,11 +38,11 @@ bool succession_ready(const struct pipeline *pipeline);
 uint8_t *succession_write(struct pipeline *pipeline, size_t *count);
 /* The pipeline whose record was written hands out nothing more: `successor` does; NULL: one of the
  * next daemon. */
-void succession_leave(struct pipeline *pipeline, const struct pipeline *successor);
+void succession_leave(struct pipeline *pipeline, struct pipeline *successor);
 
-/* What a record is of: the stream's name, and the plan that its successor is to prepare. WORKER.
- * 0 or ERROR_FORMAT, ERROR_UNSUPPORTED with the reason. */
-int succession_peek(const uint8_t *record, size_t count, char name[HERITAGE_NAME],
+/* Reads the head of a record: the stream's name, its numbers, and the plan that its successor is to
+ * prepare. WORKER. 0 or ERROR_FORMAT, ERROR_UNSUPPORTED with the reason. */
+int succession_peek(const uint8_t *record, size_t count, struct heritage *left,
                     struct plan_pin *pin, struct problem *problem);
 
 /* A prepared pipeline into which nothing was put goes on from the record; the one that it reads has

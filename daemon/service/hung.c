@@ -32,12 +32,20 @@ static void name_event_sinks(const struct pipeline_analysis *analysis)
     }
 }
 
+static void name_all_sinks(const struct pipeline *pipeline)
+{
+    for (uint32_t i = 0; i < pipeline->sink_count; i++)
+        if (pipeline->sinks[i].sink != NULL) /* else it was logged when it was closed */
+            pipeline_log_cut(&pipeline->sinks[i]);
+    for (uint32_t i = 0; i < pipeline->analysis_count; i++)
+        name_event_sinks(&pipeline->analyses[i]);
+}
+
 void hung_name_sinks(const struct pipelines *pipelines)
 {
     const struct pipeline *pipeline;
     for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_ALL, &at)) != NULL;)
-        for (uint32_t i = 0; i < pipeline->analysis_count; i++)
-            name_event_sinks(&pipeline->analyses[i]);
+        name_all_sinks(pipeline);
 }
 
 void hung_name_sources(const struct pipelines *pipelines)

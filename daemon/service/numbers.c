@@ -155,7 +155,7 @@ static struct kept *kept_of(struct numbers *n, const char *stream, uint32_t near
 static void take(const struct pipeline *pipeline, struct heritage *last)
 {
     struct heritage now;
-    pipeline_leave(pipeline, &now);
+    pipeline_leave(pipeline->predecessor != NULL ? pipeline->predecessor : pipeline, &now);
     if (now.sink_count < last->sink_count) {
         memcpy(now.sinks, last->sinks, sizeof now.sinks);
         now.sink_count = last->sink_count;

@@ -16,27 +16,18 @@
 #include "pipeline/job.h"
 #include "pipeline/succession.h"
 #include "service/reload_work.h"
+#include "service/swap.h"
 
-enum { CONFIGS_MAX = PIPELINES_MAX + 2, PACKETS_AHEAD = 4096 };
+enum { CONFIGS_MAX = PIPELINES_MAX + 2 };
 
 enum step {
     STEP_IDLE,
-    STEP_PREPARING,  /* a job */
-    STEP_SUCCEEDING, /* what changed streams have received is on its way to their sinks */
-    STEP_DRAINING,   /* what was replaced comes to its end */
+    STEP_PREPARING, /* a job */
+    STEP_SWAPPING,  /* new pipelines do not read yet: swap.h */
+    STEP_DRAINING,  /* what was replaced comes to its end */
     STEP_CLOSING_SINKS,
     STEP_CLOSING_SOURCES,
     STEP_RELEASING, /* a job */
-};
-
-/* Successors begin when their predecessors have handed everything on, but no later than this: their
- * datagrams wait in the kernel's buffer meanwhile. */
-static const int64_t succession_ns = 500 * NS_PER_MS;
-
-/* A stream that has changed, and what takes its place. */
-struct pair {
-    struct pipeline *old, *made;
-    bool paused; /* the epoch of the old one is open: the new one is to go on in it */
 };
 
 /* Replaced pipelines on their way to be freed. */
@@ -56,10 +47,8 @@ struct reload {
     struct reload_work *work; /* through; NULL: none */
     struct release *released; /* not started, or under way; NULL: none */
 
-    /* STEP_SUCCEEDING */
-    struct pair pairs[PIPELINES_MAX];
-    uint32_t pair_count, removed, failed;
-    int64_t succession_deadline_ns;
+    struct swap swap;
+    uint32_t removed, failed;
 
     struct config *owned[CONFIGS_MAX]; /* configurations read here; freed when nothing uses them */
     uint32_t owned_count;
@@ -118,9 +107,9 @@ static bool may_go_on(const struct reload *reload, const struct pipeline *old)
 {
     if (old->upstream == NULL)
         return succession_possible(old);
-    for (uint32_t i = 0; i < reload->pair_count; i++)
-        if (reload->pairs[i].old == old->upstream)
-            return reload->pairs[i].paused && succession_possible(old);
+    for (uint32_t i = 0; i < reload->swap.count; i++)
+        if (reload->swap.pairs[i].old == old->upstream)
+            return reload->swap.pairs[i].paused && succession_possible(old);
     return false;
 }
 
@@ -147,14 +136,14 @@ static void retire_old(struct reload *reload)
         }
         struct pipeline *made = reload_work_made(reload->work, pipeline->stream_config->name);
         const bool paused = made != NULL && may_go_on(reload, pipeline);
-        if (made != NULL)
-            reload->pairs[reload->pair_count++] = (struct pair){pipeline, made, paused};
-        else
-            reload->removed++;
         if (paused)
             suspend(pipeline);
         else
             pipelines_retire(pipeline);
+        if (made != NULL)
+            swap_add(&reload->swap, pipeline, made, paused);
+        else
+            reload->removed++;
     }
 }
 
@@ -170,68 +159,16 @@ static void start(struct reload *reload, struct pipeline *pipeline)
     reload->failed++;
 }
 
-/* The new pipeline goes on with the numbers of the old one. `ahead`: packets that the old one may
- * still send. */
-static void succeed(const struct pair *pair, uint16_t ahead)
+static bool is_successor(const struct pipeline *made)
 {
-    struct heritage heritage;
-    pipeline_leave(pair->old, &heritage);
-    for (uint32_t i = 0; i < heritage.sink_count; i++)
-        heritage.sinks[i].identity.sequence += ahead;
-    pipeline_inherit(pair->made, &heritage);
+    return made->predecessor != NULL;
 }
 
-static bool is_successor(const struct reload *reload, const struct pipeline *made)
-{
-    for (uint32_t i = 0; i < reload->pair_count; i++)
-        if (reload->pairs[i].made == made)
-            return true;
-    return false;
-}
-
-/*
- * The packets of a successor have the SSRC of its predecessor and follow its last one. So its
- * source starts when everything before has been sent. A stream that reads one that runs on gets
- * results at once.
- */
-static bool waits(const struct pair *pair)
-{
-    const struct pipeline *made = pair->made;
-    while (made->upstream != NULL)
-        made = made->upstream;
-    return !made->source_started;
-}
-
-static void begin_succession(struct reload *reload)
-{
-    for (uint32_t i = 0; i < reload->pair_count; i++)
-        if (!waits(&reload->pairs[i]))
-            succeed(&reload->pairs[i], PACKETS_AHEAD);
-    for (uint32_t i = 0; i < reload->work->made_count; i++)
-        if (!is_successor(reload, reload->work->made[i]))
-            start(reload, reload->work->made[i]);
-    uint32_t waiting = 0;
-    for (uint32_t i = 0; i < reload->pair_count; i++) {
-        const struct pair pair = reload->pairs[i];
-        if (waits(&pair))
-            reload->pairs[waiting++] = pair;
-        else
-            start(reload, pair.made);
-    }
-    reload->pair_count = waiting;
-    reload->succession_deadline_ns = clock_monotonic_ns() + succession_ns;
-    reload->step = STEP_SUCCEEDING;
-}
-
-static void end_succession(struct reload *reload)
+/* The new pipelines read; the old ones may still deliver. */
+static void end_swap(struct reload *reload)
 {
     struct process *process = reload->process;
-    for (uint32_t i = 0; i < reload->pair_count; i++)
-        if (!reload->pairs[i].made->resumed)
-            succeed(&reload->pairs[i], 0);
-    for (uint32_t i = 0; i < reload->pair_count; i++)
-        start(reload, reload->pairs[i].made);
-    reload->pair_count = 0;
+    reload->failed += reload->swap.failed;
     if (!reload->host.keep_log_level)
         log_set_level(process->config->daemon.log_level);
     const struct reload_outcome outcome = {.kept = reload->work->kept,
@@ -249,56 +186,23 @@ static void end_succession(struct reload *reload)
 static void swap(struct reload *reload)
 {
     struct process *process = reload->process;
-    reload->pair_count = reload->removed = reload->failed = 0;
+    reload->removed = reload->failed = 0;
+    swap_begin(&reload->swap, process->pipelines, clock_monotonic_ns(),
+               process->config->daemon.drain_ns);
     /* The old sources read what has reached them and stop; the new ones read on from there. */
     retire_old(reload);
     add_made(reload, reload->work);
     process->config = reload->work->config;
-    begin_succession(reload);
+    for (uint32_t i = 0; i < reload->work->made_count; i++)
+        if (!is_successor(reload->work->made[i]))
+            start(reload, reload->work->made[i]);
+    reload->step = STEP_SWAPPING;
+    swap_advance(&reload->swap, clock_monotonic_ns());
     pipelines_order(process->pipelines, process->config);
-    if (reload->pair_count == 0)
-        end_succession(reload);
+    if (swap_reads(&reload->swap))
+        end_swap(reload);
     else
         reload->host.changed(reload->host.context);
-}
-
-/* The new pipeline goes on in the epoch of the old one, or that one ends. */
-static void go_on(struct pair *pair)
-{
-    struct problem problem;
-    size_t count = 0;
-    uint8_t *record = succession_writable(pair->old) ? succession_write(pair->old, &count) : NULL;
-    int error = problem_set(&problem, ERROR_MEMORY, "its state cannot be carried over");
-    if (record != NULL)
-        error = succession_read(pair->made, record, count, true, &problem);
-    free(record);
-    pair->paused = false;
-    if (error == 0) {
-        succession_leave(pair->old, pair->made);
-        return;
-    }
-    log_notice("stream %s begins a new epoch: %s", pair->made->stream_config->name, problem.text);
-    pipelines_retire(pair->old);
-}
-
-/* False while a paused pipeline still computes what it has received. */
-static bool all_went_on(struct reload *reload, bool late)
-{
-    for (uint32_t i = 0; !late && i < reload->pair_count; i++)
-        if (reload->pairs[i].paused && !succession_ready(reload->pairs[i].old))
-            return false;
-    for (uint32_t i = 0; i < reload->pair_count; i++)
-        if (reload->pairs[i].paused)
-            go_on(&reload->pairs[i]);
-    return true;
-}
-
-static bool handed_on(const struct reload *reload)
-{
-    for (uint32_t i = 0; i < reload->pair_count; i++)
-        if (!pipeline_drained(reload->pairs[i].old))
-            return false;
-    return true;
 }
 
 /* The configuration that was read is in use, or soon nothing uses it. */
@@ -456,18 +360,36 @@ static void close_retired_sinks(struct reload *reload)
                           clock_monotonic_ns() + process->config->daemon.drain_ns);
 }
 
+void reload_settle(struct reload *reload)
+{
+    swap_stop(&reload->swap);
+    swap_advance(&reload->swap, clock_monotonic_ns());
+}
+
+bool reload_has_open_epoch(const struct reload *reload)
+{
+    return swap_has_open_epoch(&reload->swap);
+}
+
+bool reload_settled(const struct reload *reload)
+{
+    return swap_is_through(&reload->swap);
+}
+
+void reload_cut(struct reload *reload)
+{
+    swap_cut(&reload->swap, clock_monotonic_ns());
+}
+
 bool reload_advance(struct reload *reload)
 {
     struct process *process = reload->process;
     struct pipelines *pipelines = process->pipelines;
-    if (reload->step == STEP_SUCCEEDING) {
-        const bool late = clock_monotonic_ns() > reload->succession_deadline_ns;
-        const bool went_on = all_went_on(reload, late);
-        pipelines_drain(pipelines, PIPELINES_RETIRED);
-        if ((went_on && handed_on(reload)) || late)
-            end_succession(reload);
-    }
-    if (reload->step == STEP_DRAINING && pipelines_drain(pipelines, PIPELINES_RETIRED)) {
+    swap_advance(&reload->swap, clock_monotonic_ns());
+    if (reload->step == STEP_SWAPPING && swap_reads(&reload->swap))
+        end_swap(reload);
+    if (reload->step == STEP_DRAINING && pipelines_drain(pipelines, PIPELINES_RETIRED) &&
+        swap_is_through(&reload->swap)) {
         reload->step = STEP_CLOSING_SINKS;
         close_retired_sinks(reload);
     }
@@ -484,7 +406,7 @@ bool reload_advance(struct reload *reload)
                             process->config->daemon.prepare_ns) == 0)
             reload->step = STEP_RELEASING;
     }
-    return reload->step == STEP_SUCCEEDING || reload->step == STEP_DRAINING ||
+    return reload->step == STEP_SWAPPING || reload->step == STEP_DRAINING ||
            reload->step == STEP_CLOSING_SINKS || reload->step == STEP_CLOSING_SOURCES;
 }
 
@@ -577,7 +499,7 @@ void reload_stop(struct reload *reload)
     pthread_mutex_unlock(&reload->mutex);
     loop_bell_close(&reload->back, NULL);
     assert(reload->step != STEP_PREPARING);
-    if (reload->step == STEP_SUCCEEDING)
+    if (reload->step == STEP_SWAPPING)
         log_warning("reload cut off: the daemon stops");
     struct job *job = job_watch_close(&reload->watch);
     if (job != NULL) /* pipelines that were freed just now */

@@ -14,11 +14,11 @@
  * figures.
  *
  * The source of a swapped stream takes over the socket of its predecessor (io/net/handover.h), so
- * no datagram is lost. It starts when the predecessor has sent everything before; datagrams wait in
- * the kernel for those milliseconds. Where the filters are the same, the stream goes on in the
- * middle of its epoch (pipeline/succession.h); else it begins the next one (pipeline/heritage.h),
- * whose first S - 1 frames are flagged as settling. [device], [osc] and the directories cannot
- * change while running: such a configuration is refused.
+ * no datagram is lost; datagrams wait in the kernel while the predecessor finishes (swap.h). Where
+ * the filters are the same, the stream goes on in the middle of its epoch (pipeline/succession.h);
+ * else it begins the next one (pipeline/heritage.h), whose first S - 1 frames are flagged as
+ * settling. [device], [osc] and the directories cannot change while running: such a configuration
+ * is refused.
  *
  * Preparing (service/reload_work.h) and freeing are jobs with a deadline for each step: one that
  * hangs is left behind (pipeline/job.h), and the next reload works.
@@ -56,6 +56,16 @@ void reload_start(struct reload *reload);
 
 /* A job is preparing: what it makes is not in the registry yet. */
 bool reload_busy(const struct reload *reload);
+
+/* The daemon stops: takes the pairs of a reload under way (swap.h) one step further, and starts
+ * nothing. */
+void reload_settle(struct reload *reload);
+/* Whether some new stream still waits for the state of the stream that it replaces. */
+bool reload_has_open_epoch(const struct reload *reload);
+/* Whether the replaced pipelines have delivered everything. */
+bool reload_settled(const struct reload *reload);
+/* There is no more time for that: what the replaced pipelines have not delivered is dropped. */
+void reload_cut(struct reload *reload);
 
 /* Takes the replaced pipelines one step further. False: it waits for nothing. */
 bool reload_advance(struct reload *reload);

@@ -74,7 +74,8 @@ struct service {
     struct numbers *numbers;
     struct status_queue *status;
     struct store *store;
-    bool handing; /* the streams wait to be handed over to the next daemon */
+    bool handing; /* the streams wait to be handed over to the next daemon … */
+    bool paused;  /* … and their sources are stopped */
     int64_t handing_until_ns;
     struct status_output *output;
     struct osc_control *osc; /* NULL: no OSC */
@@ -107,6 +108,7 @@ static void advance_soon(struct service *service);
 static void close_sinks(struct service *service, int64_t grace_ns)
 {
     service->process.phase = PROCESS_CLOSING_SINKS;
+    reload_cut(service->reload);
     numbers_take_last(service->numbers);
     const int64_t deadline_ns = clock_monotonic_ns() + grace_ns;
     if (service->deadline_ns == INT64_MAX || service->deadline_ns < deadline_ns)
@@ -183,7 +185,8 @@ static void drain(struct service *service, int64_t deadline_ns)
     service->process.phase = PROCESS_DRAINING;
     service->deadline_ns = deadline_ns;
     service->handing_until_ns = now_ns + (deadline_ns - now_ns) / 2;
-    (service->handing ? store_pause : pipelines_stop)(service->process.pipelines);
+    if (!service->handing)
+        pipelines_stop(service->process.pipelines);
     advance_soon(service);
 }
 
@@ -210,8 +213,15 @@ static bool handed_over(struct service *service)
     if (!service->handing)
         return true;
     const bool late = clock_monotonic_ns() > service->handing_until_ns;
-    if (!late && !store_ready(pipelines))
+    if (!service->paused) { /* an epoch that a reload is handing on goes over first */
+        if (!late && reload_has_open_epoch(service->reload))
+            return false;
+        service->paused = true;
+        store_pause(pipelines);
+    }
+    if (!late && (!reload_settled(service->reload) || !store_ready(pipelines)))
         return false;
+    reload_cut(service->reload);
     const bool kept = store_keep(service->store, pipelines);
     if (!late && !kept)
         return false;
@@ -238,6 +248,7 @@ static void advance_draining(struct service *service)
 {
     const struct pipelines *pipelines = service->process.pipelines;
     const int64_t now_ns = clock_monotonic_ns();
+    reload_settle(service->reload);
     if (!handed_over(service))
         return;
     const bool drained = pipelines_drain(service->process.pipelines, PIPELINES_ALL),
@@ -422,8 +433,7 @@ static void on_stop(void *context, const struct signalfd_siginfo *info)
                 "%s: stopping", strsignal((int)info->ssi_signo));
     watch_stopping(service->watch);
     if (process->phase == PROCESS_RUNNING) {
-        service->handing =
-            info->ssi_signo == SIGUSR2 && !reload_busy(service->reload) && store_available();
+        service->handing = info->ssi_signo == SIGUSR2 && store_available();
         drain_within_timeout(service);
     } else if (process->phase <= PROCESS_DRAINING) {
         service->natural = false;

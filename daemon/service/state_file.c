@@ -37,10 +37,10 @@ static int walk_records(struct state_file *file, uint32_t count, struct codec *c
             return problem_set(problem, ERROR_FORMAT, "a record does not fit");
         record->count = (size_t)bytes;
         struct problem why;
-        if (succession_peek(record->bytes, record->count, record->name, &record->pin, &why) == 0)
+        if (succession_peek(record->bytes, record->count, &record->left, &record->pin, &why) == 0)
             file->record_count++;
         else
-            log_warning("stream %s begins a new epoch: %s", record->name, why.text);
+            log_warning("stream %s begins a new epoch: %s", record->left.stream, why.text);
     }
     return 0;
 }
@@ -95,7 +95,7 @@ int state_file_read(int fd, struct state_file *out, struct problem *problem)
 const struct state_record *state_file_find(const struct state_file *file, const char *name)
 {
     for (uint32_t i = 0; i < file->record_count; i++)
-        if (strcmp(file->records[i].name, name) == 0)
+        if (strcmp(file->records[i].left.stream, name) == 0)
             return &file->records[i];
     return NULL;
 }

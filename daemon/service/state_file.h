@@ -20,8 +20,8 @@
 #include "pipeline/succession.h"
 
 struct state_record {
-    char name[HERITAGE_NAME]; /* of the stream */
-    const uint8_t *bytes;     /* of the file's */
+    struct heritage left; /* with the stream's name */
+    const uint8_t *bytes; /* of the file's */
     size_t count;
     struct plan_pin pin; /* the plan that goes on */
 };

@@ -132,9 +132,15 @@ void store_introduce(const struct store *store, struct pipeline *pipeline)
 {
     const struct state_record *record =
         state_file_find(&store->left, pipeline->stream_config->name);
-    if (record == NULL || (pipeline->pin = malloc(sizeof *pipeline->pin)) == NULL)
+    if (record == NULL)
         return;
-    *pipeline->pin = record->pin;
+    pipeline->pin = malloc(sizeof *pipeline->pin);
+    if (pipeline->pin != NULL)
+        *pipeline->pin = record->pin;
+    if (pipeline->heritage == NULL) /* no file has any */
+        pipeline->heritage = malloc(sizeof *pipeline->heritage);
+    if (pipeline->heritage != NULL)
+        *pipeline->heritage = record->left;
 }
 
 void store_give(struct store *store, struct pipelines *pipelines)
@@ -181,7 +187,8 @@ bool store_ready(const struct pipelines *pipelines)
 {
     const struct pipeline *pipeline;
     for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_RUNNING, &at)) != NULL;)
-        if (succession_possible(pipeline) && !succession_ready(pipeline))
+        if (succession_possible(pipeline) &&
+            !(succession_ready(pipeline) && pipeline_sinks_idle(pipeline)))
             return false;
     return true;
 }
@@ -227,6 +234,20 @@ static enum notify_verdict keep_records(const struct state_bytes *records, uint3
     return verdict;
 }
 
+/* The record counts what sinks have not delivered as dropped, so they drop it. */
+static void drop_pending(struct pipeline *pipeline)
+{
+    for (uint32_t i = 0; i < pipeline->sink_count; i++) {
+        struct pipeline_sink *sink = &pipeline->sinks[i];
+        struct sink_ledger ledger = {0};
+        if (sink->sink == NULL)
+            continue;
+        sink->ops->ledger(sink->sink, &ledger);
+        if (ledger.pending > 0)
+            pipeline_close_sink(sink, clock_monotonic_ns());
+    }
+}
+
 /* Whether it is through, well or badly. */
 static bool keep_state(struct pipelines *pipelines)
 {
@@ -239,8 +260,10 @@ static bool keep_state(struct pipelines *pipelines)
         verdict = keep_records(records, count);
     }
     for (uint32_t i = 0; i < count; i++) {
-        if (verdict == NOTIFY_TAKEN)
+        if (verdict == NOTIFY_TAKEN) {
             succession_leave(owners[i], NULL);
+            drop_pending(owners[i]);
+        }
         free(records[i].bytes);
     }
     free(records);

@@ -32,7 +32,8 @@ int store_take_listener(struct store *store, enum command_role role);
 /* Forgets what is left. NULL is fine. */
 void store_close(struct store *store);
 
-/* WORKER. A pipeline made and not yet prepared is to have the plan of the one before it. */
+/* WORKER. A pipeline made and not yet prepared is to have the plan of the one before it,
+ * and what receivers know that one by. */
 void store_introduce(const struct store *store, struct pipeline *pipeline);
 /* Prepared and connected pipelines go on, before their sources start. */
 void store_give(struct store *store, struct pipelines *pipelines);

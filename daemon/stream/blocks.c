@@ -49,7 +49,7 @@ static struct epoch *epoch_with_work(const struct stream *s)
 int64_t stream_ready_deadline_ns(const struct stream *s)
 {
     const struct epoch *e = epoch_with_work(s);
-    if (e == NULL || s->halted || s->paused ||
+    if (e == NULL || s->halted || s->paused || s->held ||
         FLIGHTS_MAX - (s->flight_next - s->flight_first) < FLIGHTS_OF_A_FILL)
         return INT64_MAX;
     if (s->has_room && !s->options.live) {
@@ -404,7 +404,7 @@ void stream_keep_up(struct stream *s, int64_t now_ns)
     const struct epoch *e = epoch_with_work(s);
     if (!s->options.live)
         return;
-    if (e == NULL || s->halted || s->paused) {
+    if (e == NULL || s->halted || s->paused || s->held) {
         overload_caught_up(&s->share, now_ns);
         return;
     }

@@ -61,6 +61,11 @@ static bool same_plan(const struct plan_pin *a, const struct plan_pin *b)
 
 /* ---- taking -------------------------------------------------------------------------------- */
 
+void stream_hold(struct stream *s, bool held)
+{
+    s->held = held;
+}
+
 bool stream_quiet(const struct stream *s)
 {
     if (s->flight_first != s->flight_next || gaps_raw_is_due(s))

@@ -135,6 +135,11 @@ void plan_pin_of(const struct plan_info *info, const struct device_info *device,
 /* Makes the specification ask for exactly that plan. ANY. */
 void plan_pin_apply(const struct plan_pin *pin, struct plan_spec *spec);
 
+/* LOOP. Holds the stream, or releases it: a held stream takes input and submits nothing. Two
+ * streams need it: one whose state is to be taken although input still waits, and its successor, as
+ * long as results of the first one are on their way. */
+void stream_hold(struct stream *stream, bool held);
+
 /* LOOP. True when a state can be taken: nothing is in flight, and every epoch but an open one has
  * been handed out, tail included. */
 bool stream_quiet(const struct stream *stream);

@@ -168,6 +168,7 @@ struct stream {
     struct block_times *times;    /* [times_mask + 1], see block_times_of */
     uint64_t times_mask;          /* a power of two less 1 */
     bool halted, paused;          /* move.c: nothing is submitted */
+    bool held;                    /* resume.c: likewise */
     struct stream_ring *old_ring; /* replaced; kept until the change is through */
 
     /* change.c: the plan in use and the change to the next one */

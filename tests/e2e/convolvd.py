@@ -206,8 +206,8 @@ def read_recording(path):
 WEDGES = {"loop": signal.SIGRTMIN + 1, "device": signal.SIGRTMIN + 2, "writer": signal.SIGRTMIN + 3,
           "reader": signal.SIGRTMIN + 4, "prepare": signal.SIGRTMIN + 5, "close": signal.SIGRTMIN + 6,
           "plan": signal.SIGRTMIN + 8, "filters": signal.SIGRTMIN + 10, "free": signal.SIGRTMIN + 12,
-          "filter": signal.SIGRTMIN + 13}
-UNWEDGE = signal.SIGRTMIN + 11  # those that hang in plan, filters, free or filter go on
+          "filter": signal.SIGRTMIN + 13, "state": signal.SIGRTMIN + 14}
+UNWEDGE = signal.SIGRTMIN + 11  # those that hang in plan, filters, free, filter or state go on
 NO_THREADS = signal.SIGRTMIN + 9  # no thread can be created until the next one (tests/seams/threads.c)
 
 

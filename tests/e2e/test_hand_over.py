@@ -99,11 +99,11 @@ class Manager:
         return next((fd for name, fd in self.store if name == "convolvd-state"), None)
 
 
-def start(folder, config, manager):
-    """A daemon with what the manager's store holds, if anything."""
-    environment, kept = {"NOTIFY_SOCKET": manager.path}, list(manager.store)
+def start(folder, config, manager, more=None, program="convolvd"):
+    """A daemon with what the manager's store holds, if anything. `more`: of its environment."""
+    environment, kept = {"NOTIFY_SOCKET": manager.path, **(more or {})}, list(manager.store)
     if not kept:
-        return c.Daemon(folder, config, environment=environment)
+        return c.Daemon(folder, config, environment=environment, program=program)
     program = f"{folder}/start.py"
     with open(program, "w", encoding="utf-8") as file:
         file.write(START.format(kept=kept, program=f"{c.BUILD}/convolvd"))
@@ -126,7 +126,7 @@ class HandOver(unittest.TestCase):
         self.taps = c.random_taps(1, TAPS)
         np.save(f"{self.folder}/f.npy", self.taps)
         self.codes = c.noise_codes(9, 200 * PACKET, 1)
-        self.sent = 0
+        self.sent = self.skipped = 0
 
     def config(self, extra="", gain=1):
         return f"[daemon]\nstate directory = {self.state}\n[device]\ndevice = {c.DEVICE}\n" \
@@ -139,12 +139,13 @@ class HandOver(unittest.TestCase):
     def send(self, packets):
         for _ in range(packets):
             codes = self.codes[self.sent * PACKET:(self.sent + 1) * PACKET]
-            self.sender.sendto(struct.pack(">BBHII", 0x80, 96, (65500 + self.sent) % 65536, 7 + self.sent * PACKET, 0xC0FFEE)
+            number = self.sent + self.skipped
+            self.sender.sendto(struct.pack(">BBHII", 0x80, 96, (65500 + number) % 65536, 7 + number * PACKET, 0xC0FFEE)
                                + codes.astype(">i2").tobytes(), ("127.0.0.1", self.ports["in"]))
             self.sent += 1
 
-    def daemon(self, config):
-        return start(self.folder, config, self.manager)
+    def daemon(self, config, more=None, program="convolvd"):
+        return start(self.folder, config, self.manager, more, program)
 
     def taken(self, daemon):
         c.wait_for(lambda: daemon.stream("a")["frames_in"]["received"] >= self.sent * PACKET, "the packets")
@@ -253,6 +254,107 @@ class HandOver(unittest.TestCase):
         c.assert_within(got[:, None], c.convolve(x, self.taps), x, self.taps)
         self.assertEqual([(i.start, i.stop) for i in self.spans(flagged)], [(0, TAPS - 1), (frames, frames + TAPS - 1)])
         self.assertEqual(status["streams"][0]["frames_in"]["received"], frames)
+
+    def test_a_stop_while_a_reload_hands_over(self):
+        """The old stream still computes, the new one has nothing yet: what is stored is the further of both, and no
+        epoch, frame or packet number is used again."""
+        for number, filters in ((signal.SIGTERM, 1), (signal.SIGUSR2, 1), (signal.SIGUSR2, 2)):
+            with self.subTest(number=number, filters=filters):
+                self.stop_within_a_reload(number, filters)
+
+    def stop_within_a_reload(self, number, filters):
+        self.sent = self.skipped = 0
+        np.save(f"{self.folder}/f.npy", self.taps)
+        self.ports["out"], self.ports["chain"] = c.free_port(), c.free_port()
+        self.state = tempfile.mkdtemp(dir=self.folder)
+        config = self.config()
+        out, chain = c.Results(self.ports["out"]), c.Results(self.ports["chain"])
+        with self.daemon(config, program="convolvd-test") as daemon:
+            for _ in range(3):
+                self.send(30)
+                self.skipped += 10000  # the next packet begins an epoch
+            c.wait_for(lambda: daemon.stream("a")["epochs"] == 3, "three epochs")
+            daemon.signal(c.WEDGES["state"])
+            np.save(f"{self.folder}/f.npy", c.random_taps(filters, TAPS))
+            with open(daemon.path, "w", encoding="utf-8") as file:
+                file.write(config.replace("block = 256", "block = 256\ndeadline = 60 ms"))
+            daemon.signal(signal.SIGHUP)
+            c.wait_for(lambda: daemon.stream("a")["frames_in"]["received"] == 0, "the new stream in the status")
+            daemon.signal(number)
+            c.wait_for(lambda: daemon.said("stopping"), "the stop")
+            daemon.signal(c.UNWEDGE)
+            self.assertEqual(daemon.wait(), 0, daemon.output())
+        self.assertEqual(c.load_json(f"{self.state}/streams.json")["streams"][0]["next epoch"], 3)
+        with self.daemon(config) as daemon:
+            self.send(30)
+            c.wait_for(lambda: daemon.stream("a")["frames_in"]["received"] > 0, "the packets")
+            daemon.stop()
+        for packets in (out.finish(), chain.finish()):
+            frames = [(p[3], p[4] + n) for p in packets for n in range(p[5])]
+            self.assertEqual(len(frames), len(set(frames)), "frames were used twice")
+            self.assertEqual(frames, sorted(frames))
+            for before, after in zip(packets, packets[1:]):
+                self.assertEqual((before[0] + 1) % 65536, after[0])
+                self.assertEqual(before[2], after[2])
+                self.assertLess((after[1] - before[1]) % 2**32, 2**31)
+
+    def test_a_stop_while_a_reload_prepares(self):
+        """SIGUSR2 hands over what runs, whatever a reload is preparing."""
+        with self.daemon(self.config(), program="convolvd-test") as daemon:
+            self.send(30)
+            self.taken(daemon)
+            daemon.signal(c.WEDGES["plan"])
+            with open(daemon.path, "w", encoding="utf-8") as file:
+                file.write(self.config("deadline = 60 ms\n"))
+            daemon.signal(signal.SIGHUP)
+            c.wait_for(lambda: daemon.said("again"), "the reload")
+            daemon.signal(signal.SIGUSR2)
+            c.wait_for(lambda: self.manager.state() is not None, "the state")
+            daemon.signal(c.UNWEDGE)
+            daemon.wait()
+            self.assertTrue(daemon.said("2 streams handed over"), daemon.output())
+        with self.daemon(self.config()) as daemon:
+            self.send(30)
+            self.taken(daemon)
+            self.assertEqual(daemon.stop()["streams"][0]["epochs"], 1)
+
+    def test_a_recording_whose_disk_hangs(self):
+        """The next daemon's recording names the frames that were not written in time."""
+        record = f"[sink rec]\ntype = recording\nstream = a\npath = {self.folder}/o.wav\nmin free = 0\n"
+        config = self.config().replace("[daemon]\n", "[daemon]\ndrain timeout = 2 s\n") + record
+        with self.daemon(config, program="convolvd-test") as daemon:
+            self.send(30)
+            self.taken(daemon)
+            c.wait_for(lambda: os.path.exists(f"{self.folder}/o.wav.json") and
+                       c.load_json(f"{self.folder}/o.wav.json")["frames"] >= 11 * 256, "a file")
+            daemon.signal(c.WEDGES["writer"])
+            self.send(40)
+            self.taken(daemon)
+            c.wait_for(lambda: self.sink(daemon, "rec")["pending"] >= 15 * 256, "frames that wait")
+            daemon.signal(signal.SIGUSR2)
+            daemon.wait()
+            self.assertTrue(daemon.said("frames were not delivered in time"), daemon.output())
+        with self.daemon(config) as daemon:
+            self.assertTrue(daemon.said("goes on where the daemon before stopped"), daemon.output())
+            self.send(30)
+            self.taken(daemon)
+            status = daemon.stop()
+        rec = next(s for s in status["streams"][0]["sinks"] if s["name"] == "rec")
+        held = np.zeros(rec["frames"], int)
+        for name in sorted(os.listdir(self.folder)):
+            if not name.endswith(".wav.json"):
+                continue
+            sidecar = c.load_json(f"{self.folder}/{name}")
+            held[sidecar["first_frame"]:sidecar["first_frame"] + sidecar["frames"]] += 1
+            for lost in sidecar["missing_before"]:
+                held[lost["from"]:lost["until"]] += 1
+        self.assertEqual(set(held), {1}, f"{c.runs(held != 1)} of {len(held)} frames are in no file and not named")
+        self.assertEqual(rec["dropped"]["stopped"] + rec["delivered"], rec["frames"])
+        self.assertGreaterEqual(rec["dropped"]["stopped"], 15 * 256)
+
+    @staticmethod
+    def sink(daemon, name):
+        return next(s for s in daemon.stream("a")["sinks"] if s["name"] == name)
 
     def test_datagrams_wait_between_two_daemons(self):
         """The sockets are handed over too: what comes while no daemon runs is read by the next one, and what does

@@ -34,8 +34,8 @@ static void read_file(int fd, bool sealed)
     REQUIRE(sealed && (file.records != NULL || file.record_count == 0));
     for (uint32_t i = 0; i < file.record_count; i++) {
         const struct state_record *record = &file.records[i];
-        REQUIRE(strlen(record->name) < sizeof record->name);
-        REQUIRE(state_file_find(&file, record->name) != NULL);
+        REQUIRE(strlen(record->left.stream) < sizeof record->left.stream);
+        REQUIRE(state_file_find(&file, record->left.stream) != NULL);
         REQUIRE(record->bytes >= file.bytes && record->count <= file.count &&
                 (size_t)(record->bytes - file.bytes) <= file.count - record->count);
     }

@@ -14,9 +14,10 @@
  *     SIGRTMIN + 7   the thread that prepares what stands by, at its next plan
  *     SIGRTMIN + 8   one thread, the next that prepares a plan
  *     SIGRTMIN + 10  one thread, the next that reads or designs the filters of a stream
- *     SIGRTMIN + 11  nothing: those of 8, 10, 12 and 13 go on
+ *     SIGRTMIN + 11  nothing: those of 8, 10, 12, 13 and 14 go on
  *     SIGRTMIN + 12  the thread that frees what a reload has replaced, at its next pipeline
  *     SIGRTMIN + 13  one thread, the next that reads or designs a filter
+ *     SIGRTMIN + 14  none, but no state of a stream can be taken: its batches seem to be in flight
  *
  * A signal may also be blocked and pending when the program starts.
  *
@@ -24,6 +25,7 @@
  */
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <unistd.h>
 
@@ -59,6 +61,7 @@ enum stage {
     STAGE_RELEASE,
     STAGE_FREE,
     STAGE_FILTER,
+    STAGE_STATE,
     STAGES_END
 };
 
@@ -201,4 +204,24 @@ void __wrap_pipelines_destroy(struct pipeline *pipeline)
 {
     pass_once(STAGE_FREE);
     __real_pipelines_destroy(pipeline);
+}
+
+static bool states_wait(void)
+{
+    const unsigned now = atomic_load(&wedged);
+    return now & 1u << STAGE_STATE && !(now & 1u << STAGE_RELEASE);
+}
+
+bool __real_succession_ready(const struct pipeline *pipeline);
+bool __wrap_succession_ready(const struct pipeline *pipeline);
+bool __wrap_succession_ready(const struct pipeline *pipeline)
+{
+    return !states_wait() && __real_succession_ready(pipeline);
+}
+
+bool __real_succession_writable(const struct pipeline *pipeline);
+bool __wrap_succession_writable(const struct pipeline *pipeline);
+bool __wrap_succession_writable(const struct pipeline *pipeline)
+{
+    return !states_wait() && __real_succession_writable(pipeline);
 }

@@ -469,6 +469,71 @@ static const char *recording_sink_saved(const struct sink *s)
     return s->stopped != s->own->start_by_command ? start : NULL;
 }
 
+/* Adds a run behind those there are. Where there are too many, the last one grows: it may then
+ * cover frames that a file holds, but leaves none out of its epoch. */
+static void add_run(struct sink_missing *runs, uint32_t *count, const struct sink_missing *run)
+{
+    struct sink_missing *last = *count > 0 ? &runs[*count - 1] : NULL;
+    if (run->from >= run->until)
+        return;
+    if (last != NULL && last->epoch == run->epoch &&
+        (last->until == run->from || *count == MISSING_RUNS_MAX)) {
+        last->until = run->until > last->until ? run->until : last->until;
+        return;
+    }
+    if (*count < MISSING_RUNS_MAX)
+        runs[(*count)++] = *run;
+}
+
+/* The writer may hang, so nothing here asks it. Frames that it has taken out of the ring and not
+ * written are known by their number: they come before what the ring holds. */
+static uint32_t recording_sink_undelivered(const struct sink *s,
+                                           struct sink_missing runs[MISSING_RUNS_MAX])
+{
+    struct sink_missing waiting = {s->reach.epoch, s->reach.frame, s->reach.frame};
+    uint64_t taken = atomic_load(&s->pending), position = UINT64_MAX, bytes;
+    const struct message *message;
+    uint32_t count = 0;
+    bool first = true;
+    while ((message = message_ring_look(&s->thread.ring, &position, &bytes)) != NULL) {
+        const struct result *result = &message->result;
+        if (message->kind != MESSAGE_RESULT || result->frames == 0)
+            continue;
+        if (first)
+            waiting =
+                (struct sink_missing){result->epoch, result->first_frame, result->first_frame};
+        first = false;
+        taken -= result->frames < taken ? result->frames : taken;
+    }
+    waiting.from -= taken < waiting.from ? taken : waiting.from;
+    add_run(runs, &count, &waiting);
+    position = UINT64_MAX;
+    while ((message = message_ring_look(&s->thread.ring, &position, &bytes)) != NULL) {
+        const struct result *result = &message->result;
+        for (uint32_t i = 0; i < message->loss_count; i++)
+            add_run(runs, &count,
+                    &(struct sink_missing){message->losses[i].epoch, message->losses[i].from,
+                                           message->losses[i].until});
+        if (message->kind == MESSAGE_RESULT)
+            add_run(runs, &count,
+                    &(struct sink_missing){result->epoch, result->first_frame,
+                                           result->first_frame + result->frames});
+    }
+    for (uint32_t i = 0; i < s->lost.count; i++)
+        add_run(runs, &count,
+                &(struct sink_missing){s->lost.ranges[i].epoch, s->lost.ranges[i].from,
+                                       s->lost.ranges[i].until});
+    return count;
+}
+
+static void recording_sink_lost_before(struct sink *s, const struct sink_missing *runs,
+                                       uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        sidecar_lose(&s->lost, &(struct sidecar_missing){runs[i].epoch, runs[i].from, runs[i].until,
+                                                         drop_name(DROP_STOPPED)});
+}
+
 static void rung(void *context)
 {
     struct sink *s = context;
@@ -595,6 +660,8 @@ const struct sink_ops sink_recording = {
     .read_status = recording_sink_status,
     .room = recording_sink_room,
     .close = recording_sink_close,
+    .undelivered = recording_sink_undelivered,
+    .lost_before = recording_sink_lost_before,
     .wire = recording_writer_format,
     .ledger = recording_sink_ledger,
 };
