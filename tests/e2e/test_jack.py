@@ -129,6 +129,40 @@ class JackTest(unittest.TestCase):
     def test_sixty_four_ports(self):
         self.exact(64, 256, 8192)
 
+    def test_a_period_in_several_callbacks(self):
+        """PortAudio hands a cycle of 2048 frames on in two parts; none is taken for lost."""
+        self.exact(2, 2048, 8192)
+
+    def test_a_period_that_grows(self):
+        """The latency by rule follows the period, the log says so once, and no frame is taken for lost."""
+        server = self.serve(2, 256)
+        daemon = self.run_daemon(stream("x", 2, "duplex = yes") + sink("x", "duplex = yes\n"))
+        self.running(daemon)
+        subprocess.run(["jack_bufsize", "4096"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=c.PATIENCE_S)
+        server.period = 4096
+        c.wait_for(lambda: self.running(daemon)["sinks"][0]["sound"]["latency_frames"] == 4096, "the longer latency")
+        own = jack.baseline(server, self.folder, 2)
+        x = np.random.default_rng(8).normal(0, 0.1, (RATE // 2, 2)).astype("<f4")
+        connections = jack.through(jack.daemon_ports("convolvd-x", 2, "in"), jack.daemon_ports("convolvd-x", 2, "out"))
+        got, _ = jack.play(server, self.folder, x, connections, frames=len(x) + 4096 + 4 * server.period + len(self.taps))
+        status = daemon.stop()["streams"][0]
+        self.compare(got, x, 4096 + own, "after the period has grown")
+        self.assertEqual(status["sound"]["period_frames"], 4096)
+        self.assertEqual(sum(status["frames_in"]["gap"].values()), 0)
+        self.assertEqual(sum("the card's period is 4096 frames now" in line for line in daemon.lines), 1)
+
+    def test_a_server_that_returns_at_another_rate(self):
+        """The log says so at once, also after it has said that there is no card."""
+        server = self.serve(2)
+        daemon = self.run_daemon(stream())
+        self.running(daemon)
+        server.kill()
+        daemon.wait_said("sound card not open")
+        server.rate = 44100
+        server.start()
+        daemon.wait_said("the JACK server runs at 44100 Hz; write rate = 44100 Hz")
+        daemon.stop()
+
     def test_one_period(self):
         """Without a `latency` exactly one period is added, declared and kept."""
         for attempt in range(4):

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/clock.h"
@@ -33,8 +34,12 @@ enum {
     BACK_OFF_LAST_MS = 5000,
     HUNG_MS = 4000, /* without a callback: the helper hangs (it ends itself after 2000) */
     STOP_MS = 3000, /* for the helper to close its device; then the card kills it */
+    NUDGE_MS = 500, /* between two attempts because a JACK server may have come */
     LOG_INTERVAL_S = 60,
 };
+
+/* JACK servers have their sockets and memory here: one that comes changes the folder. */
+static const char servers_folder[] = "/dev/shm";
 
 enum phase { PHASE_IDLE, PHASE_OPENING, PHASE_RUNNING, PHASE_WAITING, PHASE_CLOSING };
 
@@ -67,6 +72,8 @@ struct sound_card {
     bool stopped; /* in PHASE_WAITING, PHASE_CLOSING: the helper has ended */
     bool logged_absent, logged_priority;
     uint64_t logged_changed, logged_refused; /* filter changes of this session */
+    char refused[SOUND_PROBLEM_BYTES]; /* why the device was refused, as the log has it; "": not */
+    struct timespec servers_changed;   /* the folder's time when the last attempt began */
     struct log_limit limit;
     /* numbering */
     bool based; /* base is that of this session */
@@ -194,6 +201,11 @@ static void log_lost(struct sound_card *card, enum sound_state state)
     if (state == SOUND_LOST && card->ran) {
         log_warning("%s: sound card lost: %s; it is opened again as soon as it is back",
                     label(card), why);
+        card->refused[0] = '\0';
+    } else if (state == SOUND_REFUSED && strcmp(card->refused, why) != 0) {
+        /* It is back and can do something else: news, whatever the log had before. */
+        log_warning("%s: sound card not open: %s; looking for it", label(card), why);
+        snprintf(card->refused, sizeof card->refused, "%s", why);
     } else {
         log_limited(&card->limit, LOG_INTERVAL_S * NS_PER_SECOND,
                     card->logged_absent ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING,
@@ -226,6 +238,7 @@ static void set_base(struct sound_card *card)
     card->based = true;
     card->ran = true;
     card->logged_absent = false;
+    card->refused[0] = '\0';
     card->back_off_ms = BACK_OFF_FIRST_MS;
 }
 
@@ -271,9 +284,26 @@ static void wait_to_retry(struct sound_card *card)
         card->back_off_ms < BACK_OFF_LAST_MS / 2 ? 2 * card->back_off_ms : BACK_OFF_LAST_MS;
 }
 
+static struct timespec servers_time(void)
+{
+    struct stat status = {0};
+    (void)stat(servers_folder, &status);
+    return status.st_mtim;
+}
+
+/* Whether a server may have come since the last attempt began. */
+static bool server_came(const struct sound_card *card)
+{
+    const struct timespec now = servers_time(), before = card->servers_changed;
+    return card->options->request.api == SOUND_API_JACK &&
+           (now.tv_sec != before.tv_sec || now.tv_nsec != before.tv_nsec) &&
+           clock_monotonic_ns() - card->since_ns >= NUDGE_MS * NS_PER_MS;
+}
+
 static void spawn(struct sound_card *card)
 {
     struct problem problem;
+    card->servers_changed = servers_time();
     if (sound_link_spawn(card->link, &problem) != 0) {
         log_limited(&card->limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_WARNING, "%s: %s",
                     label(card), problem.text);
@@ -378,7 +408,7 @@ static void poll_card(struct sound_card *card)
         if (!card->stopped)
             card->stopped = sound_link_stop(card->link, clock_monotonic_ns() - card->since_ns >
                                                             STOP_MS * NS_PER_MS);
-        if (card->stopped && clock_monotonic_ns() >= card->retry_ns)
+        if (card->stopped && (clock_monotonic_ns() >= card->retry_ns || server_came(card)))
             spawn(card);
         break;
     case PHASE_CLOSING:

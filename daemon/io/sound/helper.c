@@ -28,6 +28,7 @@
 
 #include "core/clock.h"
 #include "core/doorbell.h"
+#include "io/sound/cycle.h"
 #include "io/sound/devices.h"
 #include "io/sound/direct.h"
 #include "io/sound/ring.h"
@@ -51,7 +52,7 @@ struct helper {
     _Atomic bool thread_known;
     pthread_t thread;
     double last_adc_s, last_now_s;
-    jack_nframes_t last_cycle;
+    struct sound_cycle cycle; /* of JACK; other devices: one callback each */
     uint32_t last_frames;
 };
 
@@ -75,25 +76,30 @@ static void count_flags(struct sound_shared *shared, PaStreamCallbackFlags flags
 }
 
 /*
- * Frames that the device lost before this callback. JACK counts frames, so every lost cycle shows.
- * For other devices the stream's clock tells, and only when a flag reports a loss: its time is
- * known to a fraction of a period, and the loss is rounded to whole periods.
+ * Frames that a device other than JACK lost before this callback. The stream's clock tells, and
+ * only when a flag reports a loss: its time is known to a fraction of a period, and the loss is
+ * rounded to whole periods.
  */
-static uint64_t frames_lost(struct helper *helper, double now_s, PaStreamCallbackFlags flags)
+static uint64_t frames_lost(const struct helper *helper, double now_s, PaStreamCallbackFlags flags)
 {
-    if (helper->jack != NULL) {
-        jack_nframes_t cycle = jack_last_frame_time(helper->jack);
-        int32_t lost = (int32_t)(cycle - helper->last_cycle - helper->last_frames);
-        bool first = helper->last_frames == 0;
-        helper->last_cycle = cycle;
-        return !first && lost > 0 ? (uint64_t)lost : 0;
-    }
     if (!(flags & (paInputOverflow | paOutputUnderflow)) || helper->last_frames == 0)
         return 0;
     double lost =
         (now_s - helper->last_now_s) * helper->shared->request.rate_hz - helper->last_frames;
     double periods = floor(lost / helper->last_frames + 0.5);
     return periods > 0 ? (uint64_t)periods * helper->last_frames : 0;
+}
+
+/* Where the callback is in its cycle. JACK counts frames, so every lost cycle shows. */
+static struct sound_cycle_step next_step(struct helper *helper, uint32_t frames, double now_s,
+                                         PaStreamCallbackFlags flags, int64_t callback_ns)
+{
+    if (helper->jack != NULL)
+        return sound_cycle_next(&helper->cycle, jack_last_frame_time(helper->jack),
+                                jack_get_buffer_size(helper->jack), frames, callback_ns);
+    helper->cycle.callback_ns = callback_ns;
+    return (struct sound_cycle_step){
+        .begins = true, .ends = true, .lost = frames_lost(helper, now_s, flags)};
 }
 
 static int on_period(const void *input, void *output, unsigned long count,
@@ -109,26 +115,32 @@ static int on_period(const void *input, void *output, unsigned long count,
         helper->thread_known = true;
     }
     count_flags(shared, flags);
-    uint64_t lost = frames_lost(helper, time->currentTime, flags);
-    if (lost > 0)
-        sound_ring_lose(shared, lost);
+    const struct sound_cycle_step step =
+        next_step(helper, frames, time->currentTime, flags, callback_ns);
+    if (step.begins)
+        sound_ring_end(shared); /* a cycle that came shorter than the server announced it */
+    if (step.lost > 0)
+        sound_ring_lose(shared, step.lost);
     if (shared->request.capture.channels > 0) {
         double adc_s = time->inputBufferAdcTime;
         bool usable = adc_s > 0 && adc_s > helper->last_adc_s;
         if (!usable)
             sound_count_add(shared, SOUND_BAD_TIME, 1);
         helper->last_adc_s = adc_s;
-        sound_ring_store(shared, input, frames, callback_ns,
+        sound_ring_store(shared, input, frames, helper->cycle.callback_ns, step.behind,
                          callback_ns - (int64_t)((time->currentTime - adc_s) * 1e9), usable);
     }
     if (helper->direct.process != NULL)
         helper->direct.process(helper->direct.context, input, output, frames);
     else if (shared->request.playback.channels > 0)
         played = sound_ring_play(shared, output, frames);
-    sound_ring_advance(shared, frames, played, callback_ns);
+    sound_ring_advance(shared, frames, played, helper->cycle.callback_ns);
+    if (step.ends)
+        sound_ring_end(shared);
     helper->last_now_s = time->currentTime;
     helper->last_frames = frames;
-    doorbell_ring(SOUND_DOORBELL_FD);
+    if (step.ends)
+        doorbell_ring(SOUND_DOORBELL_FD);
     return paContinue;
 }
 

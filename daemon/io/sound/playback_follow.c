@@ -175,6 +175,12 @@ const float *playback_follow_convert(struct playback_follow *follow, const float
     return follow->out;
 }
 
+void playback_follow_retune(struct playback_follow *follow)
+{
+    follow->set = false;
+    playback_follow_lost(follow);
+}
+
 bool playback_follow_running(const struct playback_follow *follow)
 {
     return follow->running;

@@ -61,6 +61,9 @@ enum playback_step playback_follow_put(struct playback_follow *follow,
 const float *playback_follow_convert(struct playback_follow *follow, const float *samples,
                                      uint32_t frames, uint64_t *frame, uint32_t *out_frames);
 
+/* The latency or the card's period has changed: the next put sets them, and restarts. */
+void playback_follow_retune(struct playback_follow *follow);
+
 /* True between a put and the loss of the card: convert may be called. */
 bool playback_follow_running(const struct playback_follow *follow);
 

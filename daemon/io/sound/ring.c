@@ -51,7 +51,7 @@ static void scatter(const struct sound_side *side, const uint8_t *ring, uint8_t 
 }
 
 void sound_ring_store(struct sound_shared *shared, const uint8_t *input, uint32_t frames,
-                      int64_t callback_ns, int64_t adc_ns, bool time_usable)
+                      int64_t callback_ns, uint32_t behind, int64_t adc_ns, bool time_usable)
 {
     const struct sound_side *side = &shared->request.capture;
     uint64_t head = atomic_load_explicit(&shared->periods_head, memory_order_acquire);
@@ -80,6 +80,7 @@ void sound_ring_store(struct sound_shared *shared, const uint8_t *input, uint32_
             .frame = shared->now + done,
             .stored = shared->stored_tail,
             .frames = run,
+            .behind = behind + frames - done - run,
             .time_usable = time_usable,
             .callback_ns = callback_ns,
             .adc_ns = adc_ns + (int64_t)(done * frame_ns),
@@ -117,18 +118,29 @@ uint32_t sound_ring_play(struct sound_shared *shared, uint8_t *output, uint32_t 
 void sound_ring_advance(struct sound_shared *shared, uint32_t frames, uint32_t played,
                         int64_t callback_ns)
 {
+    shared->now += frames;
+    shared->cycle_frames += frames;
+    shared->cycle_played += played;
+    shared->cycle_callback_ns = callback_ns;
+    sound_count_add(shared, SOUND_CALLBACKS, 1);
+}
+
+void sound_ring_end(struct sound_shared *shared)
+{
     uint32_t sequence = atomic_load_explicit(&shared->position_sequence, memory_order_relaxed);
     uint64_t before = atomic_load_explicit(&shared->position_played, memory_order_relaxed);
-    shared->now += frames;
+    if (shared->cycle_frames == 0)
+        return;
     atomic_store_explicit(&shared->position_sequence, sequence + 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     atomic_store_explicit(&shared->position_now, shared->now, memory_order_relaxed);
-    atomic_store_explicit(&shared->position_played, before + played, memory_order_relaxed);
-    atomic_store_explicit(&shared->position_callback_ns, (uint64_t)callback_ns,
+    atomic_store_explicit(&shared->position_played, before + shared->cycle_played,
                           memory_order_relaxed);
-    atomic_store_explicit(&shared->position_period, frames, memory_order_relaxed);
+    atomic_store_explicit(&shared->position_callback_ns, (uint64_t)shared->cycle_callback_ns,
+                          memory_order_relaxed);
+    atomic_store_explicit(&shared->position_period, shared->cycle_frames, memory_order_relaxed);
     atomic_store_explicit(&shared->position_sequence, sequence + 2, memory_order_release);
-    sound_count_add(shared, SOUND_CALLBACKS, 1);
+    shared->cycle_frames = shared->cycle_played = 0;
 }
 
 /* ---- the daemon -------------------------------------------------------------------------- */

@@ -21,23 +21,28 @@
 #include "io/sound/shared.h"
 
 /* ---- the callback --------------------------------------------------------------------------
- * In each callback, in this order: lose (when the device lost frames), store, play, advance. */
+ * In each callback, in this order: lose (when the device lost frames), store, play, advance. Behind
+ * the last callback of a cycle: end. */
 
 /* The device lost `frames` before this callback; numbering skips and counts them. */
 void sound_ring_lose(struct sound_shared *shared, uint64_t frames);
 
 /* Stores a period: `frames` of the device's channels, interleaved. NULL: PortAudio had no input,
- * which counts as lost by the device. callback_ns, adc_ns: see struct sound_period. */
+ * which counts as lost by the device. callback_ns, behind, adc_ns: see struct sound_period. */
 void sound_ring_store(struct sound_shared *shared, const uint8_t *input, uint32_t frames,
-                      int64_t callback_ns, int64_t adc_ns, bool time_usable);
+                      int64_t callback_ns, uint32_t behind, int64_t adc_ns, bool time_usable);
 
 /* Fills `output` with `frames` of the device's channels, interleaved. Returns how many of them came
  * from the ring; the others are silence. */
 uint32_t sound_ring_play(struct sound_shared *shared, uint8_t *output, uint32_t frames);
 
-/* Ends a callback: both directions advance by `frames`, of which `played` came from the ring. */
+/* Ends a callback: both directions advance by `frames`, of which `played` came from the ring.
+ * callback_ns: when the first callback of its cycle ran. */
 void sound_ring_advance(struct sound_shared *shared, uint32_t frames, uint32_t played,
                         int64_t callback_ns);
+/* Ends a cycle: the daemon sees how far its callbacks have come, as one period. Nothing to end is
+ * fine. */
+void sound_ring_end(struct sound_shared *shared);
 
 /* ---- the daemon --------------------------------------------------------------------------- */
 
@@ -58,10 +63,10 @@ uint64_t sound_ring_written(const struct sound_shared *shared);
 
 /* A consistent snapshot of how far the callback has come. */
 struct sound_position {
-    uint64_t now;           /* device frames so far, the newest callback's included */
+    uint64_t now;           /* device frames so far, the newest cycle's included */
     uint64_t played;        /* frames that were played from the ring */
-    int64_t callback_ns;    /* when the newest callback ran [monotonic] */
-    uint32_t period_frames; /* of the newest callback; 0: none has run */
+    int64_t callback_ns;    /* when the newest cycle's first callback ran [monotonic] */
+    uint32_t period_frames; /* of the newest cycle; 0: none has run */
 };
 void sound_ring_position(const struct sound_shared *shared, struct sound_position *position);
 

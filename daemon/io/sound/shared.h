@@ -105,13 +105,14 @@ enum sound_counter {
 /* The text of the table above; "?" when there is no such counter. */
 const char *sound_counter_name(enum sound_counter counter);
 
-/* A run of captured frames: one period, or a part of one where the ring wraps. */
+/* A run of captured frames: a callback's, or a part of them where the ring wraps. */
 struct sound_period {
     uint64_t frame;  /* device frame of the first */
     uint64_t stored; /* frames that the ring took before it: its position in the ring */
     uint32_t frames;
     bool time_usable;    /* adc_ns comes from the converter and increased */
-    int64_t callback_ns; /* when the callback ran [monotonic] */
+    uint32_t behind;     /* frames of its cycle that follow it */
+    int64_t callback_ns; /* when the first callback of its cycle ran [monotonic] */
     int64_t adc_ns;      /* when the converter took the first frame [monotonic] */
     uint64_t lost_ring;  /* RING_LOST_FRAMES when it was stored: says why numbers jump */
 };
@@ -137,6 +138,8 @@ struct sound_shared {
     alignas(64) _Atomic uint64_t periods_tail;      /* callback: periods stored */
     uint64_t stored_tail;                           /* callback: captured frames stored */
     uint64_t now;                                   /* callback: device frames so far */
+    uint32_t cycle_frames, cycle_played;            /* callback: of the cycle that has not ended */
+    int64_t cycle_callback_ns;                      /* likewise */
     alignas(64) _Atomic uint64_t written_until;     /* daemon: playback frames below are written */
     alignas(64) _Atomic uint32_t position_sequence; /* callback: odd while it changes the rest */
     _Atomic uint64_t position_now, position_played, position_callback_ns;

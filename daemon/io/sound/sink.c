@@ -23,10 +23,12 @@
  *
  * open runs on a worker thread, everything else on the loop thread, without allocating.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/clock.h"
+#include "core/log.h"
 #include "io/sound/playback_follow.h"
 #include "io/sinks.h"
 #include "io/sound/card.h"
@@ -55,6 +57,7 @@ struct sink {
     float *silence;                 /* [FOLLOW_CHUNK_FRAMES] frames; NULL without `follow` */
     /* offset */
     bool anchored;           /* it is chosen */
+    uint32_t period_frames;  /* of the card's newest cycle at the last result; 0: none has run */
     uint64_t latency_frames; /* as declared; 0: not known yet */
     int64_t offset;          /* card frame − timeline frame */
     /* what was written and not yet played, oldest first; frames of this session */
@@ -181,6 +184,32 @@ static bool anchor(struct sink *s, const struct result *result, uint64_t now)
     }
     s->anchored = true;
     return true;
+}
+
+/* The card's period has changed while it ran. The latency by rule depends on it, so that the next
+ * result chooses the offset again; a declared latency stays, and may no longer suffice. */
+static void note_period(struct sink *s, uint32_t period)
+{
+    const uint32_t before = s->period_frames;
+    s->period_frames = period;
+    if (before == 0 || period == 0 || before == period)
+        return;
+    const uint64_t least =
+        s->sound->hop_frames + period - greatest_common_divisor(s->sound->hop_frames, period);
+    if (s->sound->latency_frames > 0) {
+        if (s->sound->latency_frames < least)
+            log_warning("%s: the card's period is %" PRIu32 " frames now, before %" PRIu32
+                        ": results come later than `latency`; write latency = %" PRIu64
+                        " frames, or more",
+                        s->label, period, before, least);
+        return;
+    }
+    s->anchored = false;
+    if (s->follow != NULL)
+        playback_follow_retune(s->follow);
+    log_notice("%s: the card's period is %" PRIu32 " frames now, before %" PRIu32
+               "; results play %" PRIu64 " frames behind their input from now on",
+               s->label, period, before, latency_of(s, period));
 }
 
 /* Restores the declared latency of a card with another clock than the stream: after an underrun at
@@ -338,6 +367,7 @@ static int64_t portaudio_put(struct sink *s, const struct result *result)
         return clock_monotonic_ns();
     }
     sound_ring_position(shared, &position);
+    note_period(s, position.period_frames);
     if (s->follow != NULL && position.period_frames == 0) { /* no callback has run: no clock yet */
         drop(s, DROP_DEVICE, result->frames);
         return clock_monotonic_ns();

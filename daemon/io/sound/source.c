@@ -68,7 +68,7 @@ static void add_time(struct source *source, const struct sound_period *period, u
     if (converter != source->converter || !source->line.started)
         clock_line_reset(&source->line, rate_hz);
     source->converter = converter;
-    int64_t end_ns = period->callback_ns;
+    int64_t end_ns = period->callback_ns - (int64_t)(period->behind * 1e9 / rate_hz);
     if (converter)
         end_ns = period->adc_ns + (int64_t)(period->frames * 1e9 / rate_hz);
     clock_line_add(&source->line, frame + period->frames, period->frames, end_ns);

@@ -24,13 +24,22 @@ enum { PERIOD = 256, HOP = 64, FAR = 1 << 20 };
 static float heard[FAR];
 static uint64_t heard_frames;
 
-/* A callback: plays a period into `heard`, then calls the sink. */
+/* A cycle of so many callbacks: plays their periods into `heard`, then calls the sink. */
+static void cycle(uint32_t callbacks)
+{
+    const int64_t now_ns = clock_monotonic_ns();
+    for (uint32_t i = 0; i < callbacks; i++) {
+        uint32_t played = sound_ring_play(card.shared, (uint8_t *)&heard[heard_frames], PERIOD);
+        sound_ring_advance(card.shared, PERIOD, played, now_ns);
+        heard_frames += PERIOD;
+    }
+    sound_ring_end(card.shared);
+    card.user.callback(card.user.context);
+}
+
 static void callback(void)
 {
-    uint32_t played = sound_ring_play(card.shared, (uint8_t *)&heard[heard_frames], PERIOD);
-    sound_ring_advance(card.shared, PERIOD, played, clock_monotonic_ns());
-    heard_frames += PERIOD;
-    card.user.callback(card.user.context);
+    cycle(1);
 }
 
 static struct sink *sink;
@@ -326,6 +335,34 @@ static void closing_waits_for_what_is_pending(void **state)
     sound_card_forget();
 }
 
+/* The period grows to four callbacks a cycle and shrinks again while the card runs: the latency by
+ * rule follows with the first result, and from there on every frame is heard at it. */
+static void the_latency_follows_the_period(void **state)
+{
+    (void)state;
+    struct sound_report report;
+    uint64_t frame = 0, latency[] = {PERIOD, 4 * PERIOD, PERIOD};
+    open_sink(true, true, 0);
+    card.origin = 0;
+    for (uint32_t phase = 0; phase < 3; phase++) {
+        const uint32_t callbacks = phase == 1 ? 4 : 1;
+        uint64_t dropped = 0;
+        for (int i = 0; i < 10; i++) {
+            cycle(callbacks);
+            for (uint32_t done = 0; done < callbacks * PERIOD; done += HOP, frame += HOP)
+                put(frame, HOP);
+            sink_portaudio.read_status(sink, &report);
+            assert_int_equal(report.latency_frames, latency[phase]);
+            if (i == 3)
+                dropped = ledger().dropped[DROP_LATE];
+        }
+        assert_int_equal(ledger().dropped[DROP_LATE], dropped);
+        for (uint64_t n = frame - 4 * callbacks * PERIOD; n + latency[phase] < heard_frames; n++)
+            assert_true(heard[n + latency[phase]] == (float)(n + 1));
+    }
+    close_sink();
+}
+
 static struct sink_ledger last;
 
 static void gone_with(void *context)
@@ -366,6 +403,7 @@ int main(void)
         cmocka_unit_test(before_the_capture_began_nothing_is_played),
         cmocka_unit_test(a_stream_that_waits_is_let_ahead_of_the_card_by_a_block),
         cmocka_unit_test(closing_waits_for_what_is_pending),
+        cmocka_unit_test(the_latency_follows_the_period),
         cmocka_unit_test(closing_plays_what_the_resampler_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,8 +100,9 @@ static void callback(uint64_t period, bool usable)
     static int16_t input[PERIOD];
     int64_t begun_ns = 5 * NS_PER_SECOND + (int64_t)period * PERIOD_NS;
     now_ns = begun_ns + PERIOD_NS + LATE_NS;
-    sound_ring_store(card.shared, (const uint8_t *)input, PERIOD, now_ns, begun_ns, usable);
+    sound_ring_store(card.shared, (const uint8_t *)input, PERIOD, now_ns, 0, begun_ns, usable);
     sound_ring_advance(card.shared, PERIOD, 0, now_ns);
+    sound_ring_end(card.shared);
     card.user.callback(card.user.context);
 }
 
@@ -154,6 +155,32 @@ static void without_good_stamps_the_receive_clock_is_used_and_named(void **state
     close_source();
 }
 
+/* A cycle in two callbacks: each has the time of its own frames, also by the receive clock. */
+static void a_cycle_in_parts_keeps_its_times(void **state)
+{
+    (void)state;
+    static int16_t input[PERIOD];
+    open_source();
+    for (uint64_t i = 0; i < 200; i++) {
+        const int64_t begun_ns = 5 * NS_PER_SECOND + (int64_t)i * PERIOD_NS;
+        const uint32_t behind = i % 2 == 0 ? PERIOD : 0;
+        now_ns = begun_ns + (behind > 0 ? 2 : 1) * PERIOD_NS + LATE_NS;
+        sound_ring_store(card.shared, (const uint8_t *)input, PERIOD, now_ns, behind, begun_ns,
+                         false);
+        sound_ring_advance(card.shared, PERIOD, 0, now_ns);
+        if (behind > 0)
+            continue;
+        sound_ring_end(card.shared);
+        card.user.callback(card.user.context);
+    }
+    for (uint64_t i = 0; i < 200; i++) {
+        const int64_t begun_ns = 1005 * NS_PER_SECOND + (int64_t)i * PERIOD_NS;
+        assert_int_equal(packets[i].first_frame, i * PERIOD);
+        assert_true(difference(packets[i].capture_ns, begun_ns + LATE_NS) <= 1000);
+    }
+    close_source();
+}
+
 static void missing_frames_have_their_cause(void **state)
 {
     (void)state;
@@ -173,8 +200,9 @@ static void missing_frames_have_their_cause(void **state)
         if (i == 150)
             sound_ring_lose(card.shared, PERIOD);
         uint64_t before = sound_count(card.shared, SOUND_RING_LOST_FRAMES);
-        sound_ring_store(card.shared, (const uint8_t *)input, PERIOD, now_ns, now_ns, true);
+        sound_ring_store(card.shared, (const uint8_t *)input, PERIOD, now_ns, 0, now_ns, true);
         sound_ring_advance(card.shared, PERIOD, 0, now_ns);
+        sound_ring_end(card.shared);
         stored += before == sound_count(card.shared, SOUND_RING_LOST_FRAMES) ? PERIOD : 0;
     }
     uint64_t ring = sound_count(card.shared, SOUND_RING_LOST_FRAMES);
@@ -259,6 +287,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_are_the_converters),
         cmocka_unit_test(without_good_stamps_the_receive_clock_is_used_and_named),
+        cmocka_unit_test(a_cycle_in_parts_keeps_its_times),
         cmocka_unit_test(missing_frames_have_their_cause),
         cmocka_unit_test(a_card_that_was_away_is_a_gap_of_capture),
         cmocka_unit_test(the_ledger_counts_every_period),

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "io/sound/devices.h"
+#include "io/sound/cycle.h"
 #include "io/sound/ring.h"
 
 /* ---- rings ------------------------------------------------------------------------------- */
@@ -58,8 +59,10 @@ static void captured_frames_come_out_in_order(void **state)
         seed = seed * 1664525 + 1013904223;
         uint32_t frames = 1 + seed % 3000;
         fill(input, frame, frames, 4);
-        sound_ring_store(shared, (const uint8_t *)input, frames, 1000 + round, 500 + round, true);
+        sound_ring_store(shared, (const uint8_t *)input, frames, 1000 + round, 0, 500 + round,
+                         true);
         sound_ring_advance(shared, frames, 0, 1000 + round);
+        sound_ring_end(shared);
         frame += frames;
         struct sound_period period;
         const uint8_t *bytes;
@@ -91,8 +94,9 @@ static void a_full_ring_loses_whole_periods_and_says_so(void **state)
     uint64_t stored = 0, frame = 0;
     for (int i = 0; i < 40; i++) {
         fill(input, frame, 1000, 1);
-        sound_ring_store(shared, (const uint8_t *)input, 1000, 0, 0, true);
+        sound_ring_store(shared, (const uint8_t *)input, 1000, 0, 0, 0, true);
         sound_ring_advance(shared, 1000, 0, 0);
+        sound_ring_end(shared);
         frame += 1000;
     }
     uint64_t lost = sound_count(shared, SOUND_RING_LOST_FRAMES);
@@ -112,7 +116,7 @@ static void a_full_ring_loses_whole_periods_and_says_so(void **state)
         sound_ring_release(shared);
     }
     assert_int_equal(stored + lost, frame);
-    sound_ring_store(shared, (const uint8_t *)input, 1000, 0, 0, true);
+    sound_ring_store(shared, (const uint8_t *)input, 1000, 0, 0, 0, true);
     assert_true(sound_ring_peek(shared, &period, &bytes));
     assert_int_equal(period.frame, frame);
     assert_int_equal(period.lost_ring, lost);
@@ -128,10 +132,11 @@ static void what_the_device_lost_is_numbered(void **state)
     static int16_t input[64];
     struct sound_period period;
     const uint8_t *bytes;
-    sound_ring_store(shared, NULL, 64, 0, 0, true);
+    sound_ring_store(shared, NULL, 64, 0, 0, 0, true);
     sound_ring_advance(shared, 64, 0, 0);
+    sound_ring_end(shared);
     sound_ring_lose(shared, 100);
-    sound_ring_store(shared, (const uint8_t *)input, 64, 0, 0, false);
+    sound_ring_store(shared, (const uint8_t *)input, 64, 0, 0, 0, false);
     assert_true(sound_ring_peek(shared, &period, &bytes));
     assert_int_equal(period.frame, 164);
     assert_int_equal(period.lost_ring, 0);
@@ -165,6 +170,7 @@ static void playback_keeps_its_frames(void **state)
     assert_int_equal(sound_ring_play(shared, (uint8_t *)output, 256), 0);
     check_played(output, 0, 256, 0, 0);
     sound_ring_advance(shared, 256, 0, 7);
+    sound_ring_end(shared);
     assert_int_equal(sound_count(shared, SOUND_PLAYBACK_UNDERRUN), 0);
     /* 100 frames at 300: silence from the card's position on. */
     fill(frames, 300, 100, 2);
@@ -174,6 +180,7 @@ static void playback_keeps_its_frames(void **state)
     assert_int_equal(sound_ring_play(shared, (uint8_t *)output, 256), 144);
     check_played(output, 256, 256, 300, 400);
     sound_ring_advance(shared, 256, 144, 9);
+    sound_ring_end(shared);
     assert_int_equal(sound_count(shared, SOUND_PLAYBACK_UNDERRUN), 1);
     assert_int_equal(sound_count(shared, SOUND_PLAYBACK_SILENT_FRAMES), 112);
     sound_ring_position(shared, &position);
@@ -209,6 +216,7 @@ static void the_ring_wraps_unheard(void **state)
         assert_int_equal(sound_ring_play(shared, (uint8_t *)output, 256), 256);
         check_played(output, now, 256, 0, UINT64_MAX);
         sound_ring_advance(shared, 256, 256, 0);
+        sound_ring_end(shared);
     }
     /* A gap is silence, not the samples of an earlier pass through the ring. */
     struct sound_position position;
@@ -223,6 +231,85 @@ static void the_ring_wraps_unheard(void **state)
             if (now + i >= begin && now + i < from)
                 assert_int_equal(output[3 * i + 1], 0);
         sound_ring_advance(shared, 256, 256, 0);
+        sound_ring_end(shared);
+    }
+    free(shared);
+}
+
+/* ---- cycles ------------------------------------------------------------------------------ */
+
+/* Callbacks as a JACK server of these periods has PortAudio make them, and what each is in its
+ * cycle. Frame counts wrap. */
+static const struct callback {
+    uint32_t start, period, frames;
+    bool begins, ends;
+    uint64_t lost;
+    uint32_t behind;
+} callbacks[] = {
+    {UINT32_MAX - 1023, 1024, 1024, true, true, 0, 0},
+    {0, 1024, 1024, true, true, 0, 0},
+    /* The period grows to two callbacks a cycle. JACK counts the cycle before by the new period. */
+    {2048, 2048, 1024, true, false, 0, 1024},
+    {2048, 2048, 1024, false, true, 0, 0},
+    {4096, 2048, 1024, true, false, 0, 1024},
+    {4096, 2048, 1024, false, true, 0, 0},
+    {10240, 2048, 1024, true, false, 4096, 1024}, /* two cycles are lost */
+    {10240, 2048, 1024, false, true, 0, 0},
+    {11776, 1536, 1024, true, false, 0, 512}, /* it shrinks; the last callback is shorter */
+    {11776, 1536, 512, false, true, 0, 0},
+    {13312, 1536, 1024, true, false, 0, 512},   /* a cycle whose rest never comes … */
+    {14848, 1536, 1024, true, false, 512, 512}, /* … is lost from there on */
+    {14848, 1536, 512, false, true, 0, 0},
+    {16384, 256, 256, true, true, 0, 0},
+    {16640, 256, 256, true, true, 0, 0},
+};
+
+static void several_callbacks_are_one_cycle(void **state)
+{
+    (void)state;
+    struct sound_cycle cycle = {0};
+    int64_t begun_ns = 0;
+    for (size_t i = 0; i < sizeof callbacks / sizeof callbacks[0]; i++) {
+        const struct callback *c = &callbacks[i];
+        const struct sound_cycle_step step =
+            sound_cycle_next(&cycle, c->start, c->period, c->frames, (int64_t)i);
+        begun_ns = step.begins ? (int64_t)i : begun_ns;
+        if (step.begins != c->begins || step.ends != c->ends || step.lost != c->lost ||
+            step.behind != c->behind || cycle.callback_ns != begun_ns)
+            fail_msg("callback %zu: begins %d, ends %d, lost %llu, behind %u", i, step.begins,
+                     step.ends, (unsigned long long)step.lost, step.behind);
+    }
+}
+
+/* The daemon sees a cycle when its last callback has run, as one period of the time when its first
+ * one did. */
+static void a_cycle_shows_when_it_ends(void **state)
+{
+    (void)state;
+    static const uint16_t map[] = {0};
+    struct sound_shared *shared = make(1, map, 1);
+    static int16_t samples[1024];
+    struct sound_position position;
+    struct sound_period period;
+    const uint8_t *bytes;
+    for (uint32_t part = 0; part < 4; part++) {
+        sound_ring_position(shared, &position);
+        assert_int_equal(position.now, 0);
+        sound_ring_store(shared, (const uint8_t *)samples, 1024, 7, 1024 * (3 - part), 0, true);
+        sound_ring_advance(shared, 1024, 100, 7);
+    }
+    sound_ring_end(shared);
+    sound_ring_end(shared); /* nothing more to end */
+    sound_ring_position(shared, &position);
+    assert_int_equal(position.now, 4096);
+    assert_int_equal(position.period_frames, 4096);
+    assert_int_equal(position.played, 400);
+    assert_int_equal(position.callback_ns, 7);
+    for (uint64_t frame = 0; frame < 4096; frame += period.frames) {
+        assert_true(sound_ring_peek(shared, &period, &bytes));
+        assert_int_equal(period.frame, frame);
+        assert_int_equal(period.behind, 4096 - frame - period.frames);
+        sound_ring_release(shared);
     }
     free(shared);
 }
@@ -385,6 +472,8 @@ static void a_changed_format_or_rate_is_seen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(several_callbacks_are_one_cycle),
+        cmocka_unit_test(a_cycle_shows_when_it_ends),
         cmocka_unit_test(captured_frames_come_out_in_order),
         cmocka_unit_test(a_full_ring_loses_whole_periods_and_says_so),
         cmocka_unit_test(what_the_device_lost_is_numbered),
