@@ -38,7 +38,6 @@ type = nats
 stream = rig
 partition = rig
 record = input
-message = 4 KiB
 """
 
 # The same for a rig that sends RTP to {port}.

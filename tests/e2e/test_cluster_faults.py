@@ -57,12 +57,15 @@ class Faults(cluster_world.Cluster):
         self.hold_bar(still, down + 2.5)
 
     def test_a_server_comes_back_with_older_state(self):
-        """Both logs go back by 3 s; the gateway writes RAW again, the owner LOG."""
+        """Both logs go back by 3 s; the gateway, with the default spool and records of one small packet, writes RAW again, the owner
+        LOG."""
         self.begin()
         ahead = self.server_forgets(3)
         self.assertLess(self.newest().next, ahead)
         self.wait_frames(ahead + RATE)
         log = self.hold()
+        self.assertEqual([record.sequence for record in self.records("raw") if record.first != record.first_missing], [],
+                         "records of RAW that lack frames before them")
         self.still_since(log, self.event_ns, "server back with logs older by 3 s", 2.5, forgot=True)
         again = next(record for record in log if record.kind == "data" and record.next >= ahead and record.appended_ns > self.event_ns)
         c.note(f"test_cluster_faults: … and LOG has what it had before after {(again.appended_ns - self.event_ns) / 1e9:.2f} s")
@@ -71,7 +74,7 @@ class Faults(cluster_world.Cluster):
         """The server is away for longer than spool and `max gap`: RAW and LOG begin an epoch behind the gap."""
         self.server()
         port = c.free_port()
-        gateway = self.start("gateway", GATEWAY_RTP + "spool = 1 s\n", port=port)
+        gateway = self.start("gateway", GATEWAY_RTP + "message = 4 KiB\nspool = 1 s\n", port=port)
         self.start("a", WORKER, sample_format="f32be")
         gateway.wait_said("owns the raw")
         rig = threading.Thread(target=c.rig, args=(self.folder.name, port, "--format", "f32be", "--rate", RATE, "--channels",
@@ -92,7 +95,7 @@ class Faults(cluster_world.Cluster):
     def test_a_gateway_keeps_what_a_log_that_went_back_needs(self):
         """… but no more than its spool: the rest is declared."""
         self.server()
-        self.start("gateway", GATEWAY + "spool = 1 s\n")
+        self.start("gateway", GATEWAY + "message = 4 KiB\nspool = 1 s\n")
         self.start("a", WORKER)
         self.wait_frames(RATE // 2)
         self.server_forgets(4)

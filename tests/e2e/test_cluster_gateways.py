@@ -105,6 +105,22 @@ class Gateways(cluster_world.Cluster):
         self.assertEqual({record.epoch for record in log}, {0})
         self.still_since(log, killed_ns, "RAW gone with its server, which is back at once", 2.5)
 
+    def test_raw_is_made_anew_in_other_records(self):
+        """Nobody computes meanwhile: RAW is then longer than it was, and the worker's next frame lies far before the record from
+        which LOG says to read on."""
+        self.server()
+        self.start("gateway", GATEWAY + "storage = memory\n")
+        worker = self.start("a", WORKER)
+        self.wait_frames(RATE // 2)
+        worker.kill()
+        before = self.newest("raw").sequence
+        self.servers[0].kill()
+        self.servers[0].start()
+        cluster_world.wait_value(lambda: (newest := self.newest("raw")) and newest.sequence > before + 10, "RAW made anew")
+        self.start("b", WORKER)
+        self.wait_frames(0, more=RATE)
+        self.assertEqual({record.epoch for record in self.hold()}, {0})
+
     def test_raw_is_gone_and_the_gateway_is_started_anew(self):
         """LOG was kept: with a state directory the gateway goes on behind the epochs that it has had, and no frame is taken
         for one that LOG has."""

@@ -45,7 +45,7 @@ class Input(cluster_world.Cluster):
         with open(gateway.path, encoding="utf-8") as file:
             text = file.read()
         with open(gateway.path, "w", encoding="utf-8") as file:
-            file.write(text.replace("message = 4 KiB", "message = 8 KiB"))
+            file.write(text.replace("record = input", "record = input\nmessage = 8 KiB"))
         gateway.signal(signal.SIGHUP)
         gateway.wait_said("reloaded")
         reloaded = self.newest("raw").sequence
@@ -65,7 +65,7 @@ class Input(cluster_world.Cluster):
 
     def test_what_the_spool_cannot_reach_is_declared_and_computed_as_zeros(self):
         self.server()
-        self.start("gateway", GATEWAY + "spool = 1 s\n")
+        self.start("gateway", GATEWAY + "message = 4 KiB\nspool = 1 s\n")
         self.start("a", WORKER)
         self.away(3.5)
         missing = [(start, until, cause) for record in self.records("raw") for start, until, cause, absent in record.ranges if absent]

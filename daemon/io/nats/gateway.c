@@ -292,7 +292,9 @@ void gateway_begin_anew(struct nats_gateway *g, const struct record *newest)
     struct pieces *p = g->pieces;
     uint64_t base = newest->kind != 0 ? newest->epoch + 1 : newest->epoch;
     p->oldest = p->unsent; /* what is older is of another numbering */
-    g->end.flags = 0;      /* likewise */
+    if (p->unsent < p->next)
+        pieces_cut_stored(p);
+    g->end.flags = 0; /* likewise */
     if (p->unsent == p->next) {
         g->numbered = g->numbered || newest->kind != 0;
         g->raw_epoch = base - g->numbered;

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "core/quantity.h"
 #include "io/nats/link.h"
+#include "io/nats/pieces.h"
 #include "io/rows.h"
 #include "io/sinks.h"
 #include "io/sources.h"
@@ -63,7 +65,8 @@ static double input_bytes_per_second(const struct sink_options *options)
     return stream->input_rate_hz * stream->input_channels * stream->input_format.bytes;
 }
 
-uint64_t nats_sink_spool(const struct sink_options *options)
+/* Input that is kept [bytes]; 0: results. */
+static uint64_t spool_bytes(const struct sink_options *options)
 {
     const struct nats_sink_options *own = options->own;
     const struct option_value *spool = own->spool;
@@ -74,6 +77,30 @@ uint64_t nats_sink_spool(const struct sink_options *options)
                           : spool->number);
 }
 
+/* Bytes of samples that a piece takes. */
+static uint64_t piece_bytes(const struct sink_options *options)
+{
+    const struct nats_sink_options *own = options->own;
+    const struct sink_stream *stream = &options->stream;
+    const uint64_t frame = own->input
+                               ? (uint64_t)stream->input_channels * stream->input_format.bytes
+                               : (uint64_t)stream->channels * options->format.bytes;
+    return frame > 0 && own->message_bytes > frame ? own->message_bytes / frame * frame
+                                                   : own->message_bytes;
+}
+
+uint32_t nats_sink_pieces(const struct sink_options *options)
+{
+    /* A stream that waits puts whole blocks. One piece grows while the others are kept. */
+    const struct nats_sink_options *own = options->own;
+    const uint64_t blocks = 2 * options->block_bytes / own->message_bytes + 2,
+                   spool =
+                       (spool_bytes(options) + piece_bytes(options) - 1) / piece_bytes(options) + 1,
+                   least = blocks > NATS_PIECES_MIN ? blocks : NATS_PIECES_MIN,
+                   count = spool > least ? spool : least;
+    return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
+}
+
 /* Three servers stand still for so long while they elect a leader, and the way to it once more. */
 static void check_spool(const struct option_check *check, const struct sink_options *options)
 {
@@ -81,7 +108,7 @@ static void check_spool(const struct option_check *check, const struct sink_opti
     const double rate = input_bytes_per_second(options);
     if (!own->input || own->replicas < 3 || own->spool == NULL || !(rate > 0))
         return;
-    const double seconds = (double)nats_sink_spool(options) / rate;
+    const double seconds = (double)spool_bytes(options) / rate;
     if (seconds < ELECTION_S)
         option_error(check, "spool",
                      "the spool holds %.3g s of the input; with %u replicas the log stands still "
@@ -171,14 +198,21 @@ void nats_sink_check_all(const struct driver_sections *all, uint32_t self)
 void nats_sink_report(const struct sink_options *options, double bytes_per_second, FILE *out)
 {
     const struct nats_sink_options *own = options->own;
-    fprintf(out, "%s of partition %s, %llu KiB a record\n", own->input ? "RAW" : "LOG",
+    fprintf(out, "%s of partition %s, %llu KiB a record", own->input ? "RAW" : "LOG",
             own->partition, (unsigned long long)(own->message_bytes >> 10));
+    const double rate = input_bytes_per_second(options);
+    const uint64_t kept = (uint64_t)(nats_sink_pieces(options) - 1) * piece_bytes(options);
+    char time[32], bytes[32];
+    if (own->input && rate > 0)
+        fprintf(out, "; the spool reaches back %s (%s)",
+                quantity_print(DIMENSION_TIME, (double)kept / rate, time, sizeof time),
+                quantity_print(DIMENSION_MEMORY, (double)kept, bytes, sizeof bytes));
+    putc('\n', out);
     sink_report_bytes(bytes_per_second, "", out);
 }
 
 uint64_t nats_sink_memory(const struct sink_options *options)
 {
-    const struct nats_sink_options *own = options->own;
-    const uint64_t least = NATS_PIECES_MIN * own->message_bytes, spool = nats_sink_spool(options);
-    return NATS_QUEUE_BYTES + (spool > least ? spool : least);
+    return NATS_QUEUE_BYTES +
+           nats_sink_pieces(options) * (piece_bytes(options) + sizeof(struct piece));
 }

@@ -22,8 +22,8 @@ struct nats_sink_options {
 
 extern const struct option_row nats_sink_rows[NATS_SINK_ROWS];
 
-/* Input that is kept [bytes]; 0: results. */
-uint64_t nats_sink_spool(const struct sink_options *options);
+/* Pieces that a sink has for input that it keeps, or for results. */
+uint32_t nats_sink_pieces(const struct sink_options *options);
 
 /* source_ops.check_all of a partition: beside its log a stream takes sinks whose readers know
  * frames by number, since what an owner has sent the next one may send again. No other stream reads

@@ -7,6 +7,11 @@
 #include "core/clock.h"
 #include "core/error.h"
 
+enum { JOIN_MOST = 32 }; /* pieces at once; more than that have waited, and are full */
+
+/* Records whose capture times differ by more are not joined: their sender or a clock has paused. */
+static const int64_t join_apart_ns = 10 * NS_PER_MS;
+
 int pieces_open(struct pieces *p, uint32_t count, uint32_t piece_bytes, uint32_t frame_bytes,
                 uint32_t marks_each)
 {
@@ -252,14 +257,161 @@ uint32_t pieces_put(struct pieces *p, struct piece_kind *kind, const struct resu
     return done - skip;
 }
 
+/* ---- appending --------------------------------------------------------------------------- */
+
+/* Ranges that lie in [from, until), clipped; returns how many. */
+static uint32_t clip_ranges(const struct record *r, uint64_t from, uint64_t until,
+                            struct record_range *out)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < r->range_count; i++) {
+        struct record_range range = r->ranges[i];
+        range.from = range.from > from ? range.from : from;
+        range.until = range.until < until ? range.until : until;
+        if (range.from < range.until)
+            out[count++] = range;
+    }
+    return count;
+}
+
+bool pieces_first(struct pieces *p, struct record *record)
+{
+    if (p->unsent == p->next)
+        return false;
+    const struct piece *piece = piece_at(p, p->unsent);
+    *record = piece->record;
+    if (p->stored == 0)
+        return true;
+    record->flags &= ~(uint32_t)RECORD_EPOCH_START;
+    record->first += p->stored;
+    record->from = record->first;
+    record->timeline += p->stored;
+    record->frames -= p->stored;
+    record->samples = piece->samples + (size_t)p->stored * p->frame_bytes;
+    record->capture_ns += clock_round_ns((double)p->stored * 1e9 / record->rate_hz);
+    record->range_count = clip_ranges(&piece->record, record->first, record->next, p->rest);
+    record->ranges = p->rest;
+    return true;
+}
+
+/* How far the capture time of `b` is from what that of `a` says of the same frame. */
+static int64_t apart_ns(const struct record *a, const struct record *b)
+{
+    if (a->capture_ns == 0 || b->capture_ns == 0)
+        return a->capture_ns == b->capture_ns ? 0 : INT64_MAX;
+    return llabs(b->capture_ns - a->capture_ns -
+                 clock_round_ns((double)a->frames * 1e9 / a->rate_hz));
+}
+
+/* Whether the record `b` goes on where `a` ends, with one description of the frames of both. */
+static bool goes_on(const struct record *a, const struct record *b)
+{
+    const uint32_t flags = ~(uint32_t)(RECORD_EPOCH_START | RECORD_EPOCH_END);
+    return a->epoch == b->epoch && a->next == b->from && b->from == b->first &&
+           a->timeline + a->frames == b->timeline && a->record == b->record && a->ssrc == b->ssrc &&
+           a->timestamp + (b->flags & RECORD_SENDER ? b->frames : 0) == b->timestamp &&
+           a->clock == b->clock && (a->flags & flags) == (b->flags & flags) &&
+           apart_ns(a, b) <= join_apart_ns;
+}
+
+/* Moves as many frames of `piece` as there is room for into the piece before it, where it goes on
+ * there. A piece that is left without frames has frames = 0. */
+static void move_frames(const struct pieces *p, struct piece *into, struct piece *piece)
+{
+    struct record *a = &into->record, *b = &piece->record;
+    struct record_range ranges[PIECE_RANGES];
+    const uint32_t room = room_of(p, into), frames = b->frames < room ? b->frames : room;
+    if (frames == 0 || !goes_on(a, b))
+        return;
+    const uint32_t count = clip_ranges(b, b->first, b->first + frames, ranges);
+    if (a->range_count + count > PIECE_RANGES)
+        return;
+    const int64_t error_ns = b->clock_error_ns + apart_ns(a, b);
+    a->clock_error_ns = a->clock_error_ns > error_ns ? a->clock_error_ns : error_ns;
+    memcpy(into->ranges + a->range_count, ranges, count * sizeof *ranges);
+    memcpy(into->samples + (size_t)a->frames * p->frame_bytes, piece->samples,
+           (size_t)frames * p->frame_bytes);
+    a->range_count += count;
+    a->ranges = into->ranges;
+    a->frames += frames;
+    a->next += frames;
+    a->input_next += frames;
+    a->timestamp += a->flags & RECORD_SENDER ? frames : 0;
+    if (frames < b->frames) {
+        piece_cut(p, piece, b->first + frames);
+        return;
+    }
+    a->flags |= b->flags & RECORD_EPOCH_END;
+    b->frames = 0;
+}
+
+static void swap(struct piece *a, struct piece *b)
+{
+    const struct piece kept = *a;
+    *a = *b;
+    *b = kept;
+    a->record.ranges = a->ranges;
+    b->record.ranges = b->ranges;
+}
+
+/* All are appended: joins those that were since the last time, up to JOIN_MOST of them. */
+static void join(struct pieces *p)
+{
+    uint64_t from = p->joined > p->oldest ? p->joined : p->oldest + 1;
+    if (from + JOIN_MOST < p->next)
+        from = p->next - JOIN_MOST;
+    uint64_t last = from - 1;
+    for (uint64_t at = from; at < p->next; at++) {
+        struct piece *piece = piece_at(p, at);
+        move_frames(p, piece_at(p, last), piece);
+        if (piece->record.frames == 0)
+            continue;
+        if (++last != at)
+            swap(piece_at(p, last), piece);
+    }
+    p->joined = p->unsent = p->next = last + 1;
+}
+
+void pieces_appended(struct pieces *p)
+{
+    struct piece *piece = piece_at(p, p->unsent++);
+    piece->whole = true;
+    p->frames_unsent -= piece->record.frames - p->stored;
+    p->stored = 0;
+    if (p->joins && p->unsent == p->next)
+        join(p);
+}
+
 /* ---- the log goes back ------------------------------------------------------------------- */
+
+/* What waits begins with frame `stored` of this piece. */
+static void wait_from(struct pieces *p, uint64_t number, uint32_t stored)
+{
+    p->unsent = number;
+    p->stored = stored;
+    p->frames_unsent = 0;
+    for (uint64_t at = number; at < p->next; at++)
+        p->frames_unsent += piece_at(p, at)->record.frames;
+    p->frames_unsent -= stored;
+}
 
 uint64_t pieces_clear(struct pieces *p)
 {
     const uint64_t frames = p->frames_unsent;
     p->oldest = p->unsent = p->next;
+    p->stored = 0;
     p->frames_unsent = 0;
     return frames;
+}
+
+void pieces_cut_stored(struct pieces *p)
+{
+    struct piece *piece = piece_at(p, p->unsent);
+    if (p->stored == 0)
+        return;
+    piece->record.flags &= ~(uint32_t)RECORD_EPOCH_START;
+    piece_cut(p, piece, piece->record.first + p->stored);
+    p->stored = 0;
 }
 
 void piece_renumber(struct piece *piece, uint64_t from, uint64_t epoch)
@@ -290,14 +442,8 @@ void piece_cut(const struct pieces *p, struct piece *piece, uint64_t from)
 {
     struct record *r = &piece->record;
     const uint32_t off = r->first < from ? (uint32_t)(from - r->first) : 0;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < r->range_count; i++) {
-        struct record_range range = piece->ranges[i];
-        range.from = range.from > from ? range.from : from;
-        if (range.from < range.until)
-            piece->ranges[count++] = range;
-    }
-    r->range_count = count;
+    r->range_count = clip_ranges(r, from, UINT64_MAX, piece->ranges);
+    r->ranges = piece->ranges;
     r->from = r->from > from ? r->from : from;
     r->first += off;
     r->timeline += off;
@@ -309,40 +455,39 @@ void piece_cut(const struct pieces *p, struct piece *piece, uint64_t from)
 
 uint64_t pieces_go_back(struct pieces *p, const struct record *newest, uint64_t *lost)
 {
-    uint64_t at = p->unsent, frames = 0;
+    const uint64_t waited = p->frames_unsent;
+    uint64_t at = p->unsent;
     *lost = 0;
     while (at > p->oldest) {
         const struct record *r = &piece_at(p, at - 1)->record;
         if (r->epoch < newest->epoch || (r->epoch == newest->epoch && r->next <= newest->next))
             break;
         at--;
-        frames += r->frames;
     }
-    p->unsent = at;
-    p->frames_unsent += frames;
-    if (at == p->next)
-        return frames;
     struct piece *piece = piece_at(p, at);
     struct record *r = &piece->record;
-    if (newest->kind == 0 || r->epoch != newest->epoch || r->from <= newest->next)
-        return frames;
-    *lost = r->from - newest->next; /* beyond the spool: a gap, declared */
-    piece_declare(piece, newest->next, INVALID_OVERLOAD);
-    return frames;
+    const bool within = at < p->next && newest->kind != 0 && r->epoch == newest->epoch;
+    wait_from(p, at,
+              within && r->first < newest->next && newest->next < r->next
+                  ? (uint32_t)(newest->next - r->first)
+                  : 0);
+    if (within && r->from > newest->next) {
+        *lost = r->from - newest->next; /* beyond the spool: a gap, declared */
+        piece_declare(piece, newest->next, INVALID_OVERLOAD);
+    }
+    return p->frames_unsent - waited;
 }
 
 uint64_t pieces_keep(struct pieces *p)
 {
     const uint64_t waited = p->frames_unsent;
-    while (p->unsent + 1 < p->next)
-        p->frames_unsent -= piece_at(p, p->unsent++)->record.frames;
+    if (p->unsent + 1 < p->next)
+        wait_from(p, p->next - 1, 0);
     return waited - p->frames_unsent;
 }
 
 void pieces_wait_from(struct pieces *p, uint64_t number)
 {
-    p->oldest = p->unsent = number;
-    p->frames_unsent = 0;
-    for (uint64_t at = number; at < p->next; at++)
-        p->frames_unsent += piece_at(p, at)->record.frames;
+    p->oldest = number;
+    wait_from(p, number, 0);
 }

@@ -6,6 +6,11 @@
  *
  *     oldest … (appended, kept) … unsent … (waiting) … newest (growing)
  *
+ * Input that comes in small packets is appended in small records. A spool joins such records once
+ * they are appended: each piece but the newest ones is full, so that the ring reaches as far as its
+ * bytes say. A log may therefore end inside a kept piece; what follows is then appended from that
+ * frame on, and the piece stays whole for a log that goes back further.
+ *
  * Loop thread, except pieces_open; allocates nothing else.
  */
 #ifndef CONVOLVD_IO_NATS_PIECES_H
@@ -35,7 +40,11 @@ struct pieces {
     uint32_t marks_each;
     uint32_t count, piece_bytes, frame_bytes;
     uint64_t oldest, unsent, next; /* numbers: oldest <= unsent <= next */
+    uint32_t stored;               /* frames of piece `unsent` that the log has */
+    uint64_t joined;               /* pieces before this one are as full as they can be */
     uint64_t frames_unsent;
+    bool joins;                             /* a spool: set behind pieces_open */
+    struct record_range rest[PIECE_RANGES]; /* of the record that pieces_first has made */
 };
 
 /* WORKER. `marks_each`: of inputs near full scale that a piece keeps, as many as one result has;
@@ -73,6 +82,11 @@ struct piece_target {
 uint32_t pieces_put(struct pieces *p, struct piece_kind *kind, const struct result *result,
                     uint32_t skip, struct piece_target target);
 
+/* The next record to append, as long as nothing else is done with the pieces; false: none. */
+bool pieces_first(struct pieces *p, struct record *record);
+/* It was appended. */
+void pieces_appended(struct pieces *p);
+
 /* The log ends with `newest`, or is gone (kind 0): what follows waits again; returns how many
  * frames that are. *lost: frames before them that are there no more; the first record declares
  * them. */
@@ -86,6 +100,8 @@ void pieces_wait_from(struct pieces *p, uint64_t number);
 
 /* Frames before `from` of a piece's epoch are not of the log: `from` becomes frame 0 of `epoch`. */
 void piece_renumber(struct piece *piece, uint64_t from, uint64_t epoch);
+/* What the log has of piece `unsent` is taken off it. */
+void pieces_cut_stored(struct pieces *p);
 /* Frames before `from` are taken off a piece; at least one is left. */
 void piece_cut(const struct pieces *p, struct piece *piece, uint64_t from);
 /* A piece accounts for the frames from `from` on; those that nobody has are a gap. */

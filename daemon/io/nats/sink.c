@@ -61,18 +61,15 @@ struct sink {
 
 static void drain(struct sink *s)
 {
-    while (s->owns && s->pieces.unsent < s->pieces.next && nats_appender_room(s->appender) > 0) {
+    struct record record;
+    while (s->owns && nats_appender_room(s->appender) > 0 && pieces_first(&s->pieces, &record)) {
         if (!nats_keeper_before(&s->keeper, s->pieces.unsent))
             break;
-        struct piece *piece = piece_at(&s->pieces, s->pieces.unsent);
-        struct record record = piece->record;
         if (!nats_events_room(&s->events, record.frames) ||
             !nats_appender_append(s->appender, &record))
             break;
         nats_events_put(&s->events, &record);
-        piece->whole = true;
-        s->pieces.unsent++;
-        s->pieces.frames_unsent -= record.frames;
+        pieces_appended(&s->pieces);
         s->ledger.pending -= record.frames;
         s->ledger.delivered += record.frames;
         s->ledger.packets++;
@@ -331,18 +328,14 @@ static int nats_open(const struct sink_options *options, const struct io_environ
         .rate_hz = options->raw ? stream->input_rate_hz : stream->rate_hz,
     };
     s->frame_bytes = s->kind.channels * s->kind.format.bytes;
-    const uint64_t pieces = nats_sink_spool(options) / own->message_bytes;
     s->block_frames = options->block_bytes / s->frame_bytes;
     s->block_frames += s->block_frames == 0;
-    /* A stream that waits puts whole blocks. */
-    const uint64_t of_blocks = 2 * options->block_bytes / own->message_bytes + 2,
-                   least = of_blocks > NATS_PIECES_MIN ? of_blocks : NATS_PIECES_MIN;
-    int error =
-        pieces_open(&s->pieces, pieces > least ? (uint32_t)pieces : (uint32_t)least,
-                    (uint32_t)own->message_bytes, s->frame_bytes, nats_events_marks(options));
+    int error = pieces_open(&s->pieces, nats_sink_pieces(options), (uint32_t)own->message_bytes,
+                            s->frame_bytes, nats_events_marks(options));
     if (error < 0)
         problem_set(problem, error, "sink %s: no memory for its queue; write a smaller `spool`",
                     options->name);
+    s->pieces.joins = options->raw;
     const struct nats_appender_options appender = {
         .loop = environment->loop,
         .cluster = environment->cluster,

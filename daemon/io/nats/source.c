@@ -22,7 +22,7 @@
 #include "io/sinks.h"
 #include "io/sources.h"
 
-enum { ZEROS_BYTES = 1 << 16, QUEUE_BYTES = 1 << 16 };
+enum { ZEROS_BYTES = 1 << 16, QUEUE_BYTES = 1 << 16, BACK_FIRST = 64 };
 
 static const int64_t again_ns = 200 * NS_PER_MS;
 
@@ -45,6 +45,8 @@ struct source {
     bool begins;              /* the next packet begins an epoch of the stream */
     uint64_t start;           /* … and this is its frame 0 */
     int64_t follow_at_ns;     /* when to follow again; INT64_MAX: it follows */
+    bool seeking;             /* no record at or before the first frame wanted has come yet */
+    uint64_t asked, back;     /* it follows from this number on; how far it goes back next */
     bool told_format;
     uv_timer_t timer;
     struct source_ledger ledger;
@@ -184,10 +186,38 @@ static void end_epoch(struct source *s, const struct record *r)
         (void)s->host.put(s->host.context, &packet);
 }
 
+static void follow(struct source *s)
+{
+    nats_link_follow(s->link, s->asked);
+}
+
+static void step_back(struct source *s)
+{
+    s->asked = s->asked > s->back ? s->asked - s->back : 1;
+    s->back *= 4;
+}
+
+/* Whether RAW, where it was followed from, begins behind the frame wanted, and may have that one
+ * before: records that a gateway has appended again are cut otherwise, and have other numbers. */
+static bool too_late(struct source *s, const struct record *r)
+{
+    const struct term *term = &s->partition->term;
+    const uint64_t epoch = s->in_epoch ? s->epoch : term->epoch,
+                   frame = s->in_epoch ? s->position : term_start(&term->plan, term->next);
+    const bool behind = r->epoch > epoch || (r->epoch == epoch && r->from > frame);
+    s->seeking = s->seeking && behind && s->asked > 1 && s->event.sequence <= s->asked;
+    return s->seeking;
+}
+
 /* A record of RAW was fetched. */
 static void take_record(struct source *s)
 {
     const struct record *r = &s->event.record;
+    if (too_late(s, r)) {
+        step_back(s);
+        follow(s);
+        return;
+    }
     s->ledger.datagrams++;
     s->held = true;
     if (r->kind == RECORD_END)
@@ -216,6 +246,11 @@ static void take_event(struct source *s)
         break;
     case LINK_LAPSED: /* by frame numbers it goes on wherever RAW has them now */
         log_warning("stream %s: RAW went back, or its oldest records are gone", s->options.stream);
+        s->asked = s->event.last > 0 && s->event.last < s->event.sequence ? s->event.last
+                                                                          : s->event.sequence;
+        s->back = BACK_FIRST;
+        step_back(s);
+        s->seeking = true;
         s->follow_at_ns = clock_monotonic_ns() + again_ns;
         break;
     default:
@@ -247,7 +282,7 @@ static void pump(struct source *s)
     if (now_ns >= s->follow_at_ns) {
         s->follow_at_ns = INT64_MAX;
         if (s->reading)
-            nats_link_follow(s->link, 1);
+            follow(s);
     }
     for (bool full = false; !full;) {
         if (!s->held) {
@@ -298,7 +333,10 @@ static void begin(void *context)
     s->reading = true;
     s->follow_at_ns = INT64_MAX;
     const uint64_t from = s->partition->newest.raw_sequence;
-    nats_link_follow(s->link, from > 0 ? from : 1);
+    s->asked = from > 0 ? from : 1;
+    s->back = BACK_FIRST;
+    s->seeking = true;
+    follow(s);
     set_timer(s);
 }
 

@@ -344,10 +344,41 @@ static void the_daemons_page_lists_its_options(void **state)
     assert_int_equal(schema_print_man(stdout, "nothing", NULL, 0), ERROR_ARGUMENT);
 }
 
+/* The reach of a gateway's spool follows from what a piece holds, for a time and for a size; a
+ * small one has a least number of pieces. */
+static void the_reach_of_a_spool_is_stated(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *options, *expect;
+    } given[] = {
+        {"", "; the spool reaches back 30.01 s (228.9 MiB)"},
+        {"message = 4 KiB\n", "; the spool reaches back 30 s (228.9 MiB)"},
+        {"spool = 64 MiB\n", "; the spool reaches back 8.389 s (64 MiB)"},
+        {"spool = 10 ms\n", "; the spool reaches back 516.1 ms (3.938 MiB)"},
+    };
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        struct config_errors errors = {0};
+        char text[600];
+        int status;
+        snprintf(text, sizeof text,
+                 "[cluster]\n[stream rig]\nsource = rtp\naddress = 127.0.0.1:5004\nrate = 1 MHz\n"
+                 "channels = 4\nformat = s16\nfilter = none\n[filter none]\ntype = identity\n"
+                 "[sink raw]\ntype = nats\nstream = rig\npartition = rig\nrecord = input\n%s",
+                 given[i].options);
+        char *report = check(text, &status, &errors);
+        if (strstr(report, given[i].expect) == NULL)
+            fail_msg("%s: %s", given[i].options, report);
+        free(report);
+        config_errors_free(&errors);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_plan_is_that_of_paper),
+        cmocka_unit_test(the_reach_of_a_spool_is_stated),
         cmocka_unit_test(the_report_says_what_was_planned),
         cmocka_unit_test(what_aliases_is_said),
         cmocka_unit_test(loss_that_cannot_be_seen_is_said),

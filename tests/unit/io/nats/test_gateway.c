@@ -41,6 +41,7 @@ static void open_side(struct side *s, uint64_t timeline)
         .format = {.kind = SAMPLE_FLOAT, .bytes = 4, .bits = 32},
         .stream = {.input_rate_hz = RATE, .input_channels = 1, .input_max_gap_ns = MAX_GAP * ms}};
     assert_int_equal(pieces_open(&s->pieces, PIECES, PIECE * 4, 4, 0), 0);
+    s->pieces.joins = true;
     gateway_open(&s->gateway, &s->options, &s->pieces);
     s->timeline = timeline;
 }
@@ -127,9 +128,9 @@ static void append(struct raw *raw, const struct record *r)
 /* The owner appends what waits. */
 static void drain(struct side *s, struct raw *raw)
 {
-    while (s->pieces.unsent < s->pieces.next)
-        append(raw, &piece_at(&s->pieces, s->pieces.unsent++)->record);
-    s->pieces.frames_unsent = 0;
+    for (struct record record; pieces_first(&s->pieces, &record); pieces_appended(&s->pieces))
+        append(raw, &record);
+    assert_int_equal(s->pieces.frames_unsent, 0);
 }
 
 /* What RAW ends with once somebody has begun a term. */
