@@ -251,7 +251,7 @@ struct convolv_block {
     int64_t capture_ns; /* when first_frame was at the converter, ns since the Unix epoch */
     uint8_t clock; /* what that rests on: 0 receive times, 1 the source, 2 declared, 3 converter, 4
                       receive times of GRO batches */
-    uint32_t clock_error_ns; /* its bound */
+    uint32_t clock_error_ns; /* its bound; UINT32_MAX: not known, or 4.29 s and more */
     double delay_frames;     /* the filter's delay, in frames of this stream; applied to first_frame
                                 only when `aligned` */
     uint32_t decimate; /* D: frame m here is the source's frame m·D of the epoch; 1: none was left

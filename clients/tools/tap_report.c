@@ -373,11 +373,13 @@ json_t *report_json(const struct report *report, const struct convolv_receiver_l
         {"undescribed", ledger->undescribed},
         {"receive_buffer_bytes", ledger->receive_buffer_bytes},
         {"clock", report->clock},
-        {"clock_error_ns", report->clock_error_ns},
     };
     json_t *object = json_object();
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         json_object_set_new(object, counts[i].name, number(counts[i].value));
+    json_object_set_new(object, "clock_error_ns",
+                        report->clock_error_ns != UINT32_MAX ? number(report->clock_error_ns)
+                                                             : json_null());
     json_t *rejected = json_object();
     for (int i = 0; i < CONVOLV_REJECTS; i++)
         json_object_set_new(rejected, convolv_reject_name((enum convolv_reject)i),

@@ -29,7 +29,7 @@
     X(LOSS, "loss")             /* frames are missing, by cause; summed up over ten seconds */     \
     X(SILENCE, "silence")       /* no frames arrive, or they arrive again */                       \
     X(RATE, "half-rate")        /* frames arrive at another rate than declared, or at it again */  \
-    X(CLOCK_STEP, "clock-step") /* the wall clock was set */                                       \
+    X(CLOCK_STEP, "clock-step") /* the wall clock was set, or a source's capture times step */     \
     X(NETWORK, "network")       /* an interface has gone or is back */                             \
     X(OVERLOAD, "overload")     /* samples at full scale */                                        \
     X(FILTER_CHANGE, "filter-change") /* a filter was exchanged */                                 \

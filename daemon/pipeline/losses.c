@@ -131,6 +131,31 @@ static void tell_epochs(struct pipeline *pipeline, const struct stream_stats *st
     told->epochs_told_ns = now_ns;
 }
 
+/* Capture times that begin again. */
+static void tell_steps(struct pipeline *pipeline, const struct stream_stats *stats, int64_t now_ns)
+{
+    struct told_stream *told = &pipeline->told;
+    const struct result_clock_step *step = &stats->clock_step;
+    const uint64_t steps = take(step->count, &told->clock_steps, &told->steps_told_ns, now_ns);
+    char more[64] = "";
+    if (steps == 0)
+        return;
+    if (steps > 1)
+        snprintf(more, sizeof more, " (the last of %" PRIu64 " steps)", steps);
+    event_raise(&(struct event_subject){.kind = EVENT_CLOCK_STEP,
+                                        .severity = LOG_LEVEL_WARNING,
+                                        .stream = pipeline->stream_config->name,
+                                        .framed = true,
+                                        .epoch = step->epoch,
+                                        .frame = step->frame},
+                "the capture times step by %+.6f s at input frame %" PRIu64
+                ": the sender%s; times are measured again from there on%s",
+                (double)step->step_ns / NS_PER_SECOND, step->frame,
+                step->step_ns > 0 ? " paused, and its frame numbers did not count the pause"
+                                  : "'s frame numbers ran ahead of time",
+                more);
+}
+
 /* Silence, and a rate that is not the declared one. A recorder may be silent between records, and
  * a source that waits has no rate. */
 static void tell_arrival(struct pipeline *pipeline, const struct stream_stats *stats,
@@ -180,6 +205,7 @@ static void tell_stream(struct pipeline *pipeline, const struct stream_stats *st
         tell_drops(pipeline, &ledger, now_ns);
         tell_epochs(pipeline, stats, &ledger, now_ns);
     }
+    tell_steps(pipeline, stats, now_ns);
     tell_arrival(pipeline, stats, now_ns);
 }
 
@@ -277,6 +303,7 @@ void losses_go_on(struct pipeline *pipeline)
     memcpy(told->gap, stats.gap, sizeof told->gap);
     memcpy(told->shed, stats.shed, sizeof told->shed);
     told->overlap = stats.overlap;
+    told->clock_steps = stats.clock_step.count;
     told->kernel_drops = ledger.kernel_drops;
     told->senders = ledger.senders;
     /* The first epoch of this pipeline is no loss. */

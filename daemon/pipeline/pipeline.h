@@ -49,8 +49,8 @@ struct told_stream {
     struct told_driver driver;
     uint64_t gap[INVALID_CAUSES], shed[SHEDS];
     int64_t told_ns;
-    uint64_t overlap, kernel_drops, epochs, senders;
-    int64_t overlap_told_ns, drops_told_ns, epochs_told_ns;
+    uint64_t overlap, kernel_drops, epochs, senders, clock_steps;
+    int64_t overlap_told_ns, drops_told_ns, epochs_told_ns, steps_told_ns;
     struct arrival arrival;
 };
 

@@ -25,6 +25,13 @@ static double nominal_ns(const struct clock_line *line, double frame)
     return (frame - (double)line->frame0) * 1e9 / line->rate_hz;
 }
 
+/* How far a packet lies above the line. */
+static double above_ns(const struct clock_line *line, const struct clock_slot *packet)
+{
+    return packet->residual_ns - line->intercept_ns -
+           line->slope * nominal_ns(line, (double)packet->frame);
+}
+
 static void fit(struct clock_line *line)
 {
     double slopes[CLOCK_LINE_SLOTS * (CLOCK_LINE_SLOTS - 1) / 2];
@@ -44,13 +51,15 @@ static void fit(struct clock_line *line)
         values[i] = line->slots[i].residual_ns -
                     line->slope * nominal_ns(line, (double)line->slots[i].frame);
     line->intercept_ns = median(values, (size_t)line->count);
-    double worst_ns = 0;
+    line->bound_ns = 0;
     for (int i = 0; i < line->count; i++) {
-        double off_ns = fabs(line->slots[i].residual_ns - line->intercept_ns -
-                             line->slope * nominal_ns(line, (double)line->slots[i].frame));
-        worst_ns = fmax(worst_ns, off_ns);
+        /* A step between two slots may lie anywhere between them. */
+        const int last = i + 1 < line->count ? i + 1 : i;
+        for (int j = i > 0 ? i - 1 : i; j <= last; j++) {
+            const struct clock_slot moved = {line->slots[j].frame, line->slots[i].residual_ns, 0};
+            line->bound_ns = fmax(line->bound_ns, fabs(above_ns(line, &moved)));
+        }
     }
-    line->bound_ns = worst_ns;
     for (int i = 0; i < line->count; i++)
         values[i] = line->slots[i].spread_ns;
     line->jitter_ns = median(values, (size_t)line->count);
@@ -91,11 +100,12 @@ void clock_line_add(struct clock_line *line, uint64_t frame_end, uint64_t frames
         line->frame0 = frame_end;
         line->time0_ns = receive_ns;
         line->open_until_ns = receive_ns + line->slot_ns;
-        line->open = (struct clock_slot){.frame = frame_end};
+        line->open = line->newest = (struct clock_slot){.frame = frame_end};
         return;
     }
     double residual_ns =
         (double)(receive_ns - line->time0_ns) - nominal_ns(line, (double)frame_end);
+    line->newest = (struct clock_slot){.frame = frame_end, .residual_ns = residual_ns};
     if (receive_ns >= line->open_until_ns) {
         close_slot(line);
         line->open = (struct clock_slot){.frame = frame_end, .residual_ns = residual_ns};
@@ -118,13 +128,24 @@ int64_t clock_line_time_ns(const struct clock_line *line, double frame)
     return line->time0_ns + clock_round_ns(at_ns + residual_ns);
 }
 
-int64_t clock_line_error_ns(const struct clock_line *line)
+int64_t clock_line_base_error_ns(const struct clock_line *line)
 {
     const double seen_ns =
         line->count > 0 ? line->bound_ns + line->jitter_ns : line->open.spread_ns;
     const double early = (double)EARLY_PACKETS / (double)(line->receipts + 1);
     const double unseen_ns = line->packet_ns * fmin(early, 1);
     return clock_round_ns(seen_ns + unseen_ns) + NS_PER_US;
+}
+
+int64_t clock_line_error_ns(const struct clock_line *line)
+{
+    const int64_t base_ns = clock_line_base_error_ns(line);
+    if (line->count == 0) /* the line is the open slot */
+        return base_ns;
+    const double early_ns = fmax(-above_ns(line, &line->open), 0);
+    const int64_t late_ns = clock_round_ns(above_ns(line, &line->newest)) + NS_PER_US;
+    const int64_t low_ns = clock_round_ns((double)base_ns + early_ns);
+    return late_ns > low_ns ? late_ns : low_ns;
 }
 
 /* ---- from bytes ---------------------------------------------------------------------------- */
@@ -159,7 +180,8 @@ bool clock_line_holds(const struct clock_line *line)
     for (int i = 0; i < line->count; i++)
         if (!is_difference(line->slots[i].residual_ns) || !is_width(line->slots[i].spread_ns))
             return false;
-    return is_difference(line->open.residual_ns) && is_width(line->open.spread_ns);
+    return is_difference(line->open.residual_ns) && is_width(line->open.spread_ns) &&
+           is_difference(line->newest.residual_ns) && line->newest.spread_ns == 0;
 }
 
 bool clock_line_rate(const struct clock_line *line, double *rate_hz, double *ppm)

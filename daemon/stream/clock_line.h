@@ -36,9 +36,10 @@ struct clock_line {
     double slope;        /* ns of residual per ns of nominal time */
     double intercept_ns; /* residual at frame0 */
     double bound_ns, jitter_ns;
-    double packet_ns;  /* duration of the longest packet */
-    uint64_t receipts; /* receive times: of packets, or of batches that share one */
-    int64_t last_ns;   /* the newest */
+    double packet_ns;         /* duration of the longest packet */
+    uint64_t receipts;        /* receive times: of packets, or of batches that share one */
+    int64_t last_ns;          /* the newest */
+    struct clock_slot newest; /* the newest packet; its spread is 0 */
 };
 
 void clock_line_reset(struct clock_line *line, double rate_hz);
@@ -59,9 +60,12 @@ int64_t clock_line_time_ns(const struct clock_line *line, double frame);
  * than the least delayed packet others were received) and of what they cannot have shown yet: a
  * queue or jitter that has held up all packets so far. That share is a packet's duration until 64
  * packets have come, and falls with their number from then on. Packets of one receive time count
- * as one.
+ * as one. What lies off the line counts at once, before its slot is closed: how early the least
+ * delayed packet of the open slot came, and how late the newest packet.
  */
 int64_t clock_line_error_ns(const struct clock_line *line);
+/* The same without the packets since the newest closed slot. */
+int64_t clock_line_base_error_ns(const struct clock_line *line);
 
 /* Whether clock_line_add may have left the line so, of one that was read from bytes: each number
  * finite and within CLOCK_FAR_NS, so that no sum of a few overflows; slots of a length that it

@@ -256,7 +256,10 @@ static void deliver_portion(struct stream *s, const struct flight *flight,
     double frame = (double)decimation_input(&s->kept, first + left_out);
     if (s->options.align)
         frame -= flight->delay_frames + s->options.upstream_delay_frames;
-    result.capture_ns = epochs_capture_ns(s, e, frame, &result.clock, &result.clock_error_ns);
+    result.capture_ns =
+        epochs_capture_ns(s, e, frame, until - from, &result.clock, &result.clock_error_ns);
+    result.clock_step = epochs_clock_step(
+        s, false, result.aligned ? (uint64_t)output_delay_frames(s, flight->delay_frames) : 0);
     memcpy(result.stage_ns, portion->stage_ns, sizeof result.stage_ns);
     result.stage_ns[STAGE_EGRESS] = result.delivered_ns - batch->completed_ns;
     e->announced = true;

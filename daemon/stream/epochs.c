@@ -2,9 +2,13 @@
 #include "stream/epochs.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "core/clock.h"
 #include "stream/state.h"
+
+/* Times that a source gives differ by less from block to block. */
+static const int64_t given_step_ns = NS_PER_MS;
 
 /* ---- in the ring --------------------------------------------------------------------------- */
 
@@ -85,7 +89,7 @@ uint64_t epochs_next_timeline(const struct stream *s, const struct packet *packe
         packet->first_frame > last->source_origin) {
         elapsed = packet->first_frame - last->source_origin; /* the source's own count */
     } else {
-        double begun_ns = (double)clock_line_time_ns(&s->line, (double)last->source_origin);
+        double begun_ns = (double)source_clock_time_ns(&s->clock, (double)last->source_origin);
         double frames = (double)packet->frames + packet->frames_behind;
         double now_ns = (double)packet->receive_ns - frames * 1e9 / s->options.rate_hz;
         elapsed = elapsed_frames(s, now_ns - begun_ns);
@@ -94,29 +98,85 @@ uint64_t epochs_next_timeline(const struct stream *s, const struct packet *packe
     return decimation_grid(s->kept.factor, wanted > least ? wanted : least);
 }
 
+/* Of times that the source gave. */
+static int64_t given_capture_ns(const struct epoch *e, double frame, uint64_t frames,
+                                int64_t *error_ns)
+{
+    const struct capture_before *before = &e->before;
+    const bool is_before = frame < (double)before->until;
+    const bool crosses = is_before && frame + (double)frames > (double)before->until;
+    *error_ns = is_before ? before->error_ns : e->capture_error_ns;
+    if (frame < (double)before->from)
+        *error_ns = SOURCE_CLOCK_UNKNOWN_NS;
+    else if (crosses)
+        *error_ns = clock_round_ns((double)*error_ns + fabs((double)before->step_ns));
+    return is_before ? before->capture_ns +
+                           clock_round_ns((frame - (double)before->frame) * 1e9 / before->rate_hz)
+                     : e->capture_ns + clock_round_ns((frame - (double)e->capture_frame) * 1e9 /
+                                                      e->capture_rate_hz);
+}
+
 int64_t epochs_capture_ns(const struct stream *s, const struct epoch *e, double frame,
-                          enum clock_source *clock, int64_t *error_ns)
+                          uint64_t frames, enum clock_source *clock, int64_t *error_ns)
 {
     *clock = e->clock;
+    if (e->capture_known)
+        return given_capture_ns(e, frame, frames, error_ns);
+    const double first = (double)e->source_origin + frame;
+    *error_ns = source_clock_error_ns(&s->clock, first, first + (double)frames);
+    return source_clock_time_ns(&s->clock, first) + s->offset_ns;
+}
+
+void epochs_take_capture(struct stream *s, struct epoch *e, uint64_t first,
+                         const struct packet *packet)
+{
     if (e->capture_known) {
-        *error_ns = e->capture_error_ns;
-        return e->capture_ns +
-               clock_round_ns((frame - (double)e->capture_frame) * 1e9 / e->capture_rate_hz);
+        int64_t error_ns;
+        const int64_t off_ns =
+            packet->capture_ns - given_capture_ns(e, (double)first, 0, &error_ns);
+        if (llabs(off_ns) > packet->clock_error_ns + given_step_ns && first > e->before.until)
+            e->before = (struct capture_before){.from = e->before.until,
+                                                .until = first,
+                                                .frame = e->capture_frame,
+                                                .rate_hz = e->capture_rate_hz,
+                                                .capture_ns = e->capture_ns,
+                                                .error_ns = e->capture_error_ns,
+                                                .step_ns = off_ns};
     }
-    *error_ns = clock_line_error_ns(&s->line);
-    return clock_line_time_ns(&s->line, (double)e->source_origin + frame) + s->offset_ns;
+    e->capture_known = true;
+    e->capture_frame = first;
+    e->capture_rate_hz = s->options.rate_hz;
+    e->capture_ns = packet->capture_ns;
+    e->capture_error_ns = packet->clock_error_ns;
+    e->clock = packet->clock;
+}
+
+struct result_clock_step epochs_clock_step(const struct stream *s, bool raw, uint64_t aligned_by)
+{
+    struct result_clock_step step = s->clock_step;
+    if (raw || step.count == 0)
+        return step;
+    step.frame = decimation_output(&s->kept, step.frame);
+    step.frame = step.frame > aligned_by ? step.frame - aligned_by : 0;
+    return step;
 }
 
 void epochs_keep_capture_times(struct stream *s)
 {
     double rate_hz, ppm;
-    if (!clock_line_rate(&s->line, &rate_hz, &ppm))
+    if (!clock_line_rate(&s->clock.line, &rate_hz, &ppm))
         rate_hz = s->options.rate_hz;
     for (uint64_t i = s->epoch_first; i < s->epoch_next; i++) {
         struct epoch *e = epoch_at(s, i);
         if (e->capture_known)
             continue;
-        e->capture_ns = epochs_capture_ns(s, e, (double)e->head, &e->clock, &e->capture_error_ns);
+        const uint64_t left =
+            s->has_raw && e->raw_delivered < e->delivered ? e->raw_delivered : e->delivered;
+        const double from = (double)e->source_origin + (double)(left < e->head ? left : e->head);
+        e->capture_error_ns =
+            source_clock_error_ns(&s->clock, from, (double)e->source_origin + (double)e->head);
+        int64_t error_ns; /* of the head alone */
+        e->capture_ns = epochs_capture_ns(s, e, (double)e->head, 0, &e->clock, &error_ns);
         e->capture_frame = e->head;
         e->capture_rate_hz = rate_hz;
         e->capture_known = true;

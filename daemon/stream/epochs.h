@@ -27,11 +27,18 @@ uint64_t epochs_next_base(const struct stream *stream);
 uint64_t epochs_next_timeline(const struct stream *stream, const struct packet *packet);
 
 /* Capture time [ns, realtime] of an input frame of the epoch, which may have a fraction, with its
- * clock and error bound [ns]. */
+ * clock, and the error bound [ns] of the times of `frames` frames that are counted from it. */
 int64_t epochs_capture_ns(const struct stream *stream, const struct epoch *epoch, double frame,
-                          enum clock_source *clock, int64_t *error_ns);
+                          uint64_t frames, enum clock_source *clock, int64_t *error_ns);
+/* Takes the capture time that the source gives for input frame `first`, the packet's. */
+void epochs_take_capture(struct stream *stream, struct epoch *epoch, uint64_t first,
+                         const struct packet *packet);
+/* The newest step of the source's times, as results number frames: in input frames, or in kept ones
+ * `aligned_by` before them. */
+struct result_clock_step epochs_clock_step(const struct stream *stream, bool raw,
+                                           uint64_t aligned_by);
 
-/* The clock line is about to be reset: epochs whose results are still to come keep its times. */
+/* The source clock is about to be reset: epochs whose results are still to come keep its times. */
 void epochs_keep_capture_times(struct stream *stream);
 
 /* The epoch has ended, and nothing of it is left to submit or in flight. */

@@ -55,12 +55,13 @@ enum { CLOCK_BREAK_NS = 5 * NS_PER_MS };
  * not measure the time that has passed. */
 static bool count_is_no_clock(const struct stream *s, const struct packet *packet)
 {
-    if (!s->options.records || packet->flags & PACKET_CAPTURE || !s->line.started)
+    if (!s->options.records || packet->flags & PACKET_CAPTURE || !s->clock.line.started)
         return false;
-    int64_t expected_ns = clock_line_time_ns(
-        &s->line, (double)(packet->first_frame + packet->frames + packet->frames_behind));
+    int64_t expected_ns = source_clock_time_ns(
+        &s->clock, (double)(packet->first_frame + packet->frames + packet->frames_behind));
     int64_t off_ns = packet->receive_ns - expected_ns;
-    return (off_ns < 0 ? -off_ns : off_ns) > 4 * clock_line_error_ns(&s->line) + CLOCK_BREAK_NS;
+    return (off_ns < 0 ? -off_ns : off_ns) >
+           4 * clock_line_base_error_ns(&s->clock.line) + CLOCK_BREAK_NS;
 }
 
 /* In the lists of epochs. */
@@ -85,7 +86,7 @@ static struct epoch *begin_epoch(struct stream *s, struct packet *packet)
     uint64_t timeline_base = epochs_next_timeline(s, packet);
     if (packet->flags & PACKET_DISCONTINUITY || s->epoch_first == s->epoch_next) {
         epochs_keep_capture_times(s);
-        clock_line_reset(&s->line, s->options.rate_hz);
+        source_clock_reset(&s->clock, s->options.rate_hz);
     }
     struct epoch *e = epoch_at(s, s->epoch_next);
     *e = (struct epoch){
@@ -295,6 +296,22 @@ static void grow(struct stream *s, struct epoch *e, uint64_t first, uint64_t unt
     e->head = until;
 }
 
+/* Tells the source clock when the packet came. */
+static void note_time(struct stream *s, const struct epoch *e, const struct packet *packet)
+{
+    const uint64_t until = packet->first_frame + packet->frames + packet->frames_behind;
+    if (!source_clock_add(&s->clock, packet->first_frame, until, packet->receive_ns))
+        return;
+    const struct clock_step *step = source_clock_step(&s->clock);
+    if (e->capture_known) /* its times are the source's */
+        return;
+    s->clock_step = (struct result_clock_step){
+        .count = s->clock_step.count + 1,
+        .epoch = e->number,
+        .frame = step->frame > e->source_origin ? step->frame - e->source_origin : 0,
+        .step_ns = step->step_ns};
+}
+
 /* The ring has no space for frames [first, until). */
 static void note_refused(struct stream *s, uint64_t first, uint64_t until)
 {
@@ -327,14 +344,8 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
     uint64_t old_head = e->head;
     if (until > old_head)
         grow(s, e, first, until, packet->receive_ns);
-    if (packet->flags & PACKET_CAPTURE && until > old_head) {
-        e->capture_known = true;
-        e->capture_frame = first;
-        e->capture_rate_hz = s->options.rate_hz;
-        e->capture_ns = packet->capture_ns;
-        e->capture_error_ns = packet->clock_error_ns;
-        e->clock = packet->clock;
-    }
+    if (packet->flags & PACKET_CAPTURE && until > old_head)
+        epochs_take_capture(s, e, first, packet);
     uint64_t late;
     uint64_t written = write_frames(s, e, packet, first, until, &late);
     s->stats.awaited -= written;
@@ -345,8 +356,7 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
         s->stats.carried += packet->frames;
         s->stats.late_parts += late;
         s->stats.overlap += packet->frames - written - late;
-        clock_line_add(&s->line, packet->first_frame + packet->frames + packet->frames_behind,
-                       packet->frames + packet->frames_behind, packet->receive_ns);
+        note_time(s, e, packet);
         if (!e->capture_known)
             e->clock = packet->clock;
         note_receive(s, e, first, until, packet->receive_ns, old_head);

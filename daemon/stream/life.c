@@ -63,7 +63,7 @@ int stream_open(struct engine *engine, const struct stream_options *options, str
         error = problem_set(problem, ERROR_MEMORY, "stream %s: out of memory", options->name);
         goto free_arrays;
     }
-    clock_line_reset(&s->line, options->rate_hz);
+    source_clock_reset(&s->clock, options->rate_hz);
     *out = s;
     return 0;
 
@@ -168,8 +168,9 @@ void stream_stats(const struct stream *s, struct stream_stats *stats)
     stats->rate_hz = s->options.rate_hz;
     /* The clock of a source that waits is the stream itself: it measures nothing. */
     stats->rate_known =
-        s->options.live && clock_line_rate(&s->line, &stats->rate_hz, &stats->rate_ppm);
-    stats->jitter_ns = s->line.jitter_ns;
+        s->options.live && clock_line_rate(&s->clock.line, &stats->rate_hz, &stats->rate_ppm);
+    stats->jitter_ns = s->clock.line.jitter_ns;
+    stats->clock_step = s->clock_step;
     stats->priority = s->options.priority;
     stats->load = s->load;
     uint64_t used = e != NULL ? e->base + e->head - epochs_low(s) : 0;

@@ -202,8 +202,9 @@ void ports_put_raw(struct stream *s, struct epoch *e, uint64_t until)
             .last_receive_ns = s->last_receive_ns,
             .delivered_ns = clock_monotonic_ns(),
         };
-        result.capture_ns = epochs_capture_ns(s, e, (double)e->raw_delivered, &result.clock,
+        result.capture_ns = epochs_capture_ns(s, e, (double)e->raw_delivered, frames, &result.clock,
                                               &result.clock_error_ns);
+        result.clock_step = epochs_clock_step(s, true, 0);
         ports_put(s, &result);
         e->raw_delivered += frames;
     }
@@ -274,7 +275,8 @@ static void put_end(struct stream *s, struct epoch *e)
         .last_receive_ns = s->last_receive_ns,
         .delivered_ns = clock_monotonic_ns(),
     };
-    result.capture_ns = epochs_capture_ns(s, e, frame, &result.clock, &result.clock_error_ns);
+    result.capture_ns = epochs_capture_ns(s, e, frame, 0, &result.clock, &result.clock_error_ns);
+    result.clock_step = epochs_clock_step(s, false, shift);
     e->announced = true;
     ports_put(s, &result);
     stream_flush_ports(s);

@@ -61,6 +61,13 @@ struct frame_run {
     uint64_t from, until;
 };
 
+/* The newest step of a source's times, recognised so far. */
+struct result_clock_step {
+    uint64_t count;        /* of the stream; 0: there was none, and the rest is not set */
+    uint64_t epoch, frame; /* the first frame behind it, numbered like first_frame */
+    int64_t step_ns;       /* how much later the times from there on are */
+};
+
 struct result {
     uint64_t epoch;          /* 0, 1, … in this run */
     uint64_t record;         /* record number in record mode, else 0 */
@@ -80,7 +87,9 @@ struct result {
     double rate_hz;     /* of the output */
     int64_t capture_ns; /* realtime of first_frame */
     enum clock_source clock;
-    int64_t clock_error_ns;
+    int64_t clock_error_ns; /* of all frames, counted from capture_ns at rate_hz; CLOCK_FAR_NS and
+                               more: not known */
+    struct result_clock_step clock_step;
     double delay_frames;   /* filter delay of all stages of the chain so far, in frames at rate_hz;
                               never applied unless `align` */
     bool aligned;          /* the delay has been applied to frame numbers and times */

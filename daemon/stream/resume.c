@@ -103,6 +103,7 @@ static void take_epoch(const struct stream *s, const struct epoch *e, struct str
         .capture_rate_hz = e->capture_rate_hz,
         .capture_ns = e->capture_ns,
         .capture_error_ns = e->capture_error_ns,
+        .before = e->before,
         .clock = (uint32_t)e->clock,
     };
     state->invalid = e->invalid;
@@ -186,7 +187,8 @@ void stream_state_take(const struct stream *s, struct stream_state *state)
     state->packet_frames = s->packet_frames;
     state->last_receive_ns = s->last_receive_ns;
     state->offset_ns = clock_offset_ns();
-    state->line = s->line;
+    state->clock = s->clock;
+    state->clock_step = s->clock_step;
 }
 
 void stream_leave(struct stream *s)
@@ -311,6 +313,7 @@ static void resume_epoch(struct stream *s, const struct stream_state *state, int
         .capture_rate_hz = was->capture_rate_hz,
         .capture_ns = was->capture_ns,
         .capture_error_ns = was->capture_error_ns,
+        .before = was->before,
         .clock = (enum clock_source)was->clock,
     };
     s->nonfinite_until = was->nonfinite_until > 0 ? base + was->nonfinite_until : 0;
@@ -390,10 +393,9 @@ int stream_resume(struct stream *s, const struct stream_state *state,
     s->packet_frames = state->packet_frames;
     s->last_receive_ns = state->last_receive_ns + shift_ns;
     s->offset_ns = clock_offset_ns();
-    s->line = state->line;
-    s->line.time0_ns += shift_ns;
-    s->line.open_until_ns += shift_ns;
-    s->line.last_ns += shift_ns;
+    s->clock = state->clock;
+    source_clock_shift(&s->clock, shift_ns);
+    s->clock_step = state->clock_step;
     if (!state->begun)
         return 0;
     resume_epoch(s, state, shift_ns);

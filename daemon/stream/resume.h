@@ -26,9 +26,9 @@
 #include <stdint.h>
 
 #include "core/digest.h"
-#include "stream/clock_line.h"
 #include "stream/ranges.h"
 #include "stream/sheds.h"
+#include "stream/source_clock.h"
 #include "stream/stream.h"
 
 enum {
@@ -63,6 +63,16 @@ struct state_gap {
     uint64_t from, until;
 };
 
+/* Capture times of an epoch's frames before `until`, where the source gives times and they stepped;
+ * 0: they did not. For frames before `from` they are not known: there was another step. */
+struct capture_before {
+    uint64_t from, until;
+    uint64_t frame; /* captured at capture_ns; other frames follow by rate_hz */
+    double rate_hz;
+    int64_t capture_ns, error_ns;
+    int64_t step_ns; /* how much later the times from `until` on are */
+};
+
 struct state_epoch {
     uint64_t number, record;
     uint64_t source_origin, timeline_base; /* of frame 0 */
@@ -75,6 +85,7 @@ struct state_epoch {
     uint64_t capture_frame;
     double capture_rate_hz;
     int64_t capture_ns, capture_error_ns;
+    struct capture_before before;
     uint32_t clock;
 };
 
@@ -119,7 +130,8 @@ struct stream_state {
     /* time: monotonic, of the process that took the state */
     uint32_t begin_flags, packet_frames;
     int64_t last_receive_ns, offset_ns; /* offset: realtime − monotonic */
-    struct clock_line line;
+    struct source_clock clock;
+    struct result_clock_step clock_step; /* the newest, for results */
 
     /* frames [from, until) of the epoch */
     uint64_t from, until;

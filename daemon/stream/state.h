@@ -16,10 +16,11 @@
 
 #include "core/digest.h"
 #include "signal/decimation.h"
-#include "stream/clock_line.h"
 #include "stream/ranges.h"
 #include "stream/recent.h"
+#include "stream/resume.h"
 #include "stream/sheds.h"
+#include "stream/source_clock.h"
 #include "stream/stream.h"
 
 struct stream_watch;
@@ -99,12 +100,13 @@ struct epoch {
     uint64_t gains_from;    /* first frame of the gains in force */
     struct ranges invalid;  /* in output frames at the input's rate */
 
-    /* capture time; while unknown the stream's clock line tells it */
+    /* capture time; while unknown the stream's source clock gives it */
     bool capture_known;     /* the source gave it, or the line it came from was reset */
     uint64_t capture_frame; /* captured at capture_ns; other frames follow by capture_rate_hz */
     double capture_rate_hz;
     int64_t capture_ns, capture_error_ns;
     enum clock_source clock;
+    struct capture_before before; /* of frames before a step of the times that the source gave */
 };
 
 /* One submitted run of blocks of one epoch. */
@@ -217,7 +219,8 @@ struct stream {
     /* ingest.c */
     uint32_t begin_flags;   /* flags of a refused packet, which the next one must carry out */
     uint32_t packet_frames; /* of the newest packet */
-    struct clock_line line;
+    struct source_clock clock;
+    struct result_clock_step clock_step; /* the newest; its frame is one of input */
     int64_t last_receive_ns;
     int64_t offset_ns; /* realtime − monotonic at the newest packet */
 

@@ -137,6 +137,7 @@ static void walk_line(struct codec *c, struct clock_line *line)
     for (int i = 0; i < line->count; i++)
         walk_slot(c, &line->slots[i]);
     walk_slot(c, &line->open);
+    walk_slot(c, &line->newest);
     codec_i64(c, &line->open_until_ns);
     codec_i64(c, &line->slot_ns);
     codec_f64(c, &line->slope);
@@ -146,6 +147,44 @@ static void walk_line(struct codec *c, struct clock_line *line)
     codec_f64(c, &line->packet_ns);
     codec_u64(c, &line->receipts);
     codec_i64(c, &line->last_ns);
+}
+
+static void walk_step(struct codec *c, struct clock_step *step)
+{
+    codec_u64(c, &step->frame);
+    codec_i64(c, &step->step_ns);
+    codec_u64(c, &step->until);
+    codec_i64(c, &step->width_ns);
+}
+
+static void walk_clock(struct codec *c, struct source_clock *clock)
+{
+    walk_line(c, &clock->line);
+    codec_bool(c, &clock->suspects);
+    codec_bool(c, &clock->left_out);
+    if (clock->suspects)
+        walk_line(c, &clock->next);
+    walk_step(c, &clock->suspected);
+    walk_step(c, &clock->newest);
+    codec_u64(c, &clock->pasts);
+    for (int i = 0; i < SOURCE_CLOCK_PAST; i++) {
+        struct past_line *past = &clock->past[i];
+        walk_step(c, &past->step);
+        codec_f64(c, &past->rate_hz);
+        codec_i64(c, &past->time_ns);
+        codec_i64(c, &past->error_ns);
+    }
+}
+
+static void walk_before(struct codec *c, struct capture_before *before)
+{
+    codec_u64(c, &before->from);
+    codec_u64(c, &before->until);
+    codec_u64(c, &before->frame);
+    codec_f64(c, &before->rate_hz);
+    codec_i64(c, &before->capture_ns);
+    codec_i64(c, &before->error_ns);
+    codec_i64(c, &before->step_ns);
 }
 
 /* A count of at most `most`; more fails, and counts as none. */
@@ -288,7 +327,12 @@ static void walk(struct codec *c, struct stream_state *s)
     codec_u32(c, &s->packet_frames);
     codec_i64(c, &s->last_receive_ns);
     codec_i64(c, &s->offset_ns);
-    walk_line(c, &s->line);
+    walk_clock(c, &s->clock);
+    walk_before(c, &s->epoch.before);
+    codec_u64(c, &s->clock_step.count);
+    codec_u64(c, &s->clock_step.epoch);
+    codec_u64(c, &s->clock_step.frame);
+    codec_i64(c, &s->clock_step.step_ns);
     walk_frames(c, s);
 }
 
@@ -369,6 +413,19 @@ static bool in_range(const struct stream_state *s)
            e->capture_ns >= -realtime_max && e->capture_error_ns >= 0 &&
            e->capture_error_ns <= realtime_max && s->stats.last_gap_realtime_ns >= 0 &&
            s->stats.last_gap_realtime_ns <= realtime_max;
+}
+
+/* Far beyond any converter. */
+static const double rate_max_hz = 1e15;
+
+static bool before_holds(const struct capture_before *before)
+{
+    return before->until == 0 ||
+           (before->rate_hz > 0 && before->rate_hz < rate_max_hz && before->until <= number_max &&
+            before->frame <= number_max && before->capture_ns <= realtime_max &&
+            before->capture_ns >= -realtime_max && before->error_ns >= 0 &&
+            before->error_ns <= realtime_max && before->step_ns <= realtime_max &&
+            before->step_ns >= -realtime_max);
 }
 
 /* What a block handed out in part reported is taken off again: no more than a block holds. */
@@ -466,7 +523,8 @@ static const char *unsound(const struct stream_state *s)
         return "its plan is none";
     if (!in_range(s))
         return "a number is out of range";
-    if (!clock_line_holds(&s->line))
+    if (!source_clock_holds(&s->clock) || s->clock_step.frame > number_max ||
+        !before_holds(&s->epoch.before))
         return "its clock line is none";
     if (!partial_holds(s) || s->begin_flags & ~begin_flags_all)
         return "what it owes is none";
@@ -475,7 +533,7 @@ static const char *unsound(const struct stream_state *s)
         (e->ended && e->next != e->output_end) || e->timeline_base % s->plan.decimate != 0 ||
         (s->begun && e->number + 1 != s->epochs) || s->change.how > CHANGE_CLEAR ||
         (e->capture_known ? !(e->capture_rate_hz > 0) : e->capture_rate_hz != 0) ||
-        !isfinite(e->capture_rate_hz) || s->line.rate_hz != s->rate_hz)
+        !isfinite(e->capture_rate_hz) || s->clock.line.rate_hz != s->rate_hz)
         return "its epoch contradicts itself";
     if (!lists_hold(s))
         return "its gaps are not in order";

@@ -276,7 +276,11 @@ struct stream_stats {
     /* ledger 4: frames in accepted packets = received + those there already (packets overlap) +
      * those given up before */
     uint64_t carried, overlap, late_parts;
-    uint64_t gap[INVALID_CAUSES]; /* NETWORK, SOCKET, LATE, OVERLOAD, CAPTURE used */
+
+    struct result_clock_step
+        clock_step;               /* the newest of the source's times; its frame is one of input
+                                   */
+    uint64_t gap[INVALID_CAUSES]; /* NETWORK, SOCKET, LATE, OVERLOAD, CAPTURE, SENDER used */
     /* ledger 3: timeline_out = out + waiting + submitted + shed[…], all in frames at the input's
      * rate */
     uint64_t timeline_out, waiting, submitted, out;

@@ -55,7 +55,7 @@ void watch_flight(struct stream *s, const struct flight *flight, const struct ba
         .ring = item->ring,
         .position = e->base + flight->from,
         .rate_hz = s->options.rate_hz,
-        .capture_ns = epochs_capture_ns(s, e, (double)flight->from, &clock, &error_ns),
+        .capture_ns = epochs_capture_ns(s, e, (double)flight->from, 0, &clock, &error_ns),
         .begins = flight->from == 0,
         .ends = e->ended && until == e->head,
     };

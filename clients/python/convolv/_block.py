@@ -69,6 +69,7 @@ class Block:
     clock: str | None = None
     """What the capture time rests on: receive, source, declared, converter, receive batch."""
     clock_error_ns: int | None = None
+    """Bound of the capture time's error; None: not known."""
     latency_ns: int | None = None
     """Last frame received by the daemon to the result built, filter delay left out; None: not known here."""
     stages: Stages | None = None

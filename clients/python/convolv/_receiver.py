@@ -177,7 +177,7 @@ class Receiver:
         missing = (Range(hole_first, hole_first + hole_frames, causes_of(hole_causes)),) if hole_frames else ()
         return Block(
             samples, first, info.epoch, self._rate_hz, invalid, missing, _rtp.ns_from_ntp(info.ntp),
-            clock_name(info.clock), info.clock_error_ns, (sum(stages) + info.egress_100ns) * 100,
+            clock_name(info.clock), _rtp.clock_error(info.clock_error_ns), (sum(stages) + info.egress_100ns) * 100,
             Stages(stages[0] * 100, stages[1] * 100, stages[2] * 100, stages[3] * 100, info.egress_100ns * 100),
             info.delay_half_frames / 2 / info.decimate, bool(flags & _rtp.ALIGNED), info.decimate, info.record,
             bool(flags & _rtp.EPOCH_START), bool(flags & _rtp.EPOCH_END), bool(flags & _rtp.PARTIAL),

@@ -108,6 +108,8 @@ class _File:
         self.epoch = int(self._number("epoch", 0))
         self._factor, self._offset = self._scale()
         self._invalid = self._ranges("invalid")
+        self._steps = [(int(step["frame"]), int(step["step_ns"])) for step in self.sidecar.get("clock_steps") or []
+                       if isinstance(step, dict) and "frame" in step and "step_ns" in step]
 
     def _number(self, name: str, otherwise: float) -> float:
         value = self.sidecar.get(name, otherwise)
@@ -154,7 +156,8 @@ class _File:
                               for r in self._invalid if r.first < until and r.until > first)
         block.missing = tuple(self._ranges("missing_before")) if at == 0 else ()
         if side:
-            block.capture_ns = int(self._number("capture_time_ns", 0)) + round(at * 1e9 / self.rate_hz)
+            block.capture_ns = (int(self._number("capture_time_ns", 0)) + round(at * 1e9 / self.rate_hz)
+                                + sum(step for frame, step in self._steps if self.first_frame < frame <= first))
             block.clock, block.clock_error_ns = str(side.get("clock")), int(self._number("clock_error_ns", 0))
             block.delay_frames, block.aligned = self._number("delay_frames", 0.0), bool(side.get("aligned"))
             block.decimate, block.record = int(self._number("decimation", 1)), int(self._number("record", 0))

@@ -132,6 +132,11 @@ def _parse_info(extension: memoryview) -> Info | None:
                 (hole[0], hole[1], hole[2]), (gain[0], gain[1]))
 
 
+def clock_error(clock_error_ns: int) -> int | None:
+    """The bound of a capture time; None: it is saturated, so nothing is known."""
+    return clock_error_ns if clock_error_ns != 0xFFFFFFFF else None
+
+
 def ns_from_ntp(ntp: int) -> int:
     """Nanoseconds since 1970 of an NTP time stamp, from 1968 to 2104 (RFC 4330 section 3)."""
     seconds = ntp >> 32

@@ -22,6 +22,7 @@ from convolv._block import Block, Range, Stages, causes_of, clock_name
 from convolv._errors import Error
 from convolv._format import Samples, Wire
 from convolv._results import Results
+from convolv._rtp import clock_error
 
 _MAGIC, _VERSION = 0x50544E43, 1
 _OPENING, _BLOCK, _END = 1, 2, 4  # 3 tells that nothing came for a second
@@ -228,7 +229,7 @@ class TapResults(Results):
             late=bool(flags & _LATE))
         if block.described:
             block.capture_ns, block.clock = record.capture_ns, clock_name(record.clock)
-            block.clock_error_ns = record.clock_error_ns
+            block.clock_error_ns = clock_error(record.clock_error_ns)
             block.stages = Stages(record.accumulate_ns, record.ingest_ns, record.wait_ns, record.device_ns,
                                   record.egress_ns)
             block.latency_ns = sum(block.stages)

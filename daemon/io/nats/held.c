@@ -89,15 +89,20 @@ uint64_t held_run_until(const struct held *h, uint64_t number)
     return number + 1 < h->run_next ? held_run(h, number + 1)->from : h->head;
 }
 
-int64_t held_capture_ns(const struct held_run *run, uint64_t position)
+static double frame_at(const struct held_run *run, uint64_t position)
 {
-    const double frame = (double)run->first + ((double)position - (double)run->from);
-    return clock_line_time_ns(&run->line, frame) + run->offset_ns;
+    return (double)run->first + ((double)position - (double)run->from);
 }
 
-int64_t held_error_ns(const struct held_run *run)
+int64_t held_capture_ns(const struct held_run *run, uint64_t position)
 {
-    return clock_line_error_ns(&run->line);
+    return source_clock_time_ns(&run->times, frame_at(run, position)) + run->offset_ns;
+}
+
+int64_t held_error_ns(const struct held_run *run, uint64_t position, uint64_t frames)
+{
+    const double first = frame_at(run, position);
+    return source_clock_error_ns(&run->times, first, first + (double)frames);
 }
 
 uint32_t held_timestamp(const struct held_run *run, int64_t position)
@@ -140,7 +145,7 @@ static void begin_run(struct held *h, const struct packet *packet, uint32_t ssrc
 {
     struct held_run *run = &h->runs[h->run_next++ % HELD_RUNS];
     *run = (struct held_run){.ssrc = ssrc, .first = packet->first_frame, .from = h->head};
-    clock_line_reset(&run->line, h->options.rate_hz);
+    source_clock_reset(&run->times, h->options.rate_hz);
     h->blamed = INVALID_NETWORK;
 }
 
@@ -196,8 +201,9 @@ enum verdict held_put(struct held *h, const struct packet *packet, uint32_t ssrc
     }
     if (!written)
         return VERDICT_DUPLICATE;
-    clock_line_add(&run->line, packet->first_frame + packet->frames + packet->frames_behind,
-                   packet->frames + packet->frames_behind, packet->receive_ns);
+    source_clock_add(&run->times, packet->first_frame,
+                     packet->first_frame + packet->frames + packet->frames_behind,
+                     packet->receive_ns);
     run->offset_ns = packet->receive_realtime_ns - packet->receive_ns;
     run->clock = packet->clock;
     return VERDICT_ACCEPTED;

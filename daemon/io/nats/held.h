@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "io/nats/numbered.h"
-#include "stream/clock_line.h"
+#include "stream/source_clock.h"
 #include "stream/packet.h"
 
 enum { HELD_RUNS = 16, HELD_GAPS = 256 };
@@ -38,7 +38,7 @@ struct held_run {
     uint32_t ssrc;
     uint64_t first; /* frame number, as the source counts … */
     uint64_t from;  /* … at this position */
-    struct clock_line line;
+    struct source_clock times;
     int64_t offset_ns; /* realtime - monotonic, when a packet came last */
     enum clock_source clock;
 };
@@ -87,7 +87,8 @@ static inline const struct held_run *held_run(const struct held *h, uint64_t num
 uint64_t held_run_until(const struct held *h, uint64_t number);
 /* Realtime of the frame at the position of the run, when it was captured. */
 int64_t held_capture_ns(const struct held_run *run, uint64_t position);
-int64_t held_error_ns(const struct held_run *run);
+/* Half-width of the times of `frames` frames from `position` on. */
+int64_t held_error_ns(const struct held_run *run, uint64_t position, uint64_t frames);
 /* The sender's time stamp of the frame at `position`, which may lie before the run. */
 uint32_t held_timestamp(const struct held_run *run, int64_t position);
 

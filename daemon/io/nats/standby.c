@@ -69,7 +69,7 @@ static bool put(struct source *s, const struct held_piece *piece, uint64_t frame
         .receive_realtime_ns = clock_realtime_ns(),
         .capture_ns = held_capture_ns(run, r->position),
         .clock = run->clock,
-        .clock_error_ns = held_error_ns(run),
+        .clock_error_ns = held_error_ns(run, r->position, frames),
         .invalid = &range,
         .invalid_count = piece->kind == HELD_ABSENT,
     };

@@ -30,7 +30,7 @@ void sidecar_reset(struct sidecar *sidecar)
     sidecar->range_count = 0;
     sidecar->partial.count = 0;
     sidecar->missing.count = sidecar->after.count = 0;
-    sidecar->filters_count = sidecar->devices_count = 0;
+    sidecar->filters_count = sidecar->devices_count = sidecar->steps_count = 0;
     sidecar_close(sidecar);
     sidecar->clock_error_ns = 0;
     memset(sidecar->last_range, 0, sizeof sidecar->last_range);
@@ -110,6 +110,14 @@ bool sidecar_device(struct sidecar *sidecar, const struct sidecar_device *device
     if (count == SIDECAR_DEVICES_MAX)
         return false;
     sidecar->devices[sidecar->devices_count++] = *device;
+    return true;
+}
+
+bool sidecar_step(struct sidecar *sidecar, const struct sidecar_step *step)
+{
+    if (sidecar->steps_count == SIDECAR_STEPS_MAX)
+        return false;
+    sidecar->steps[sidecar->steps_count++] = *step;
     return true;
 }
 
@@ -207,6 +215,15 @@ static json_t *missing_json(const struct sidecar *s, const struct sidecar_losses
             json_object_set_new(range, "epoch", json_integer((json_int_t)missing->epoch));
         json_array_append_new(list, range);
     }
+    return list;
+}
+
+static json_t *steps_json(const struct sidecar *s)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < s->steps_count; i++)
+        json_array_append_new(list, json_pack("{s:I, s:I}", "frame", (json_int_t)s->steps[i].frame,
+                                              "step_ns", (json_int_t)s->steps[i].step_ns));
     return list;
 }
 
@@ -346,6 +363,7 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
         {"last_capture_time_ns", json_integer(s->last_capture_ns)},
         {"clock", json_string(clock_source_name(s->clock))},
         {"clock_error_ns", json_integer(s->clock_error_ns)},
+        {"clock_steps", steps_json(s)},
         {"rate_hz", json_real(rate_hz)},
         {"decimation", json_integer(options->raw || stream->decimate <= 1 ? 1 : stream->decimate)},
         {"container", json_string(container_name(s->container))},

@@ -28,7 +28,8 @@ enum {
     SIDECAR_FILTERS_MAX = 64,
     SIDECAR_DEVICES_MAX = 64,
     SIDECAR_MISSING_MAX = 64,
-    SIDECAR_GAINS_MAX = 1024
+    SIDECAR_GAINS_MAX = 1024,
+    SIDECAR_STEPS_MAX = 64
 };
 
 /* The filters in use from one frame on. */
@@ -53,6 +54,12 @@ struct sidecar_gains {
     const float *factors; /* [outputs] */
     const bool *muted;    /* [outputs] */
     const char *who;      /* asked for them; NULL: nobody */
+};
+
+/* A step of the capture times, which were recognised to begin again at `frame` of the epoch. */
+struct sidecar_step {
+    uint64_t frame;
+    int64_t step_ns;
 };
 
 /* Frames [from, until) of an epoch that no file holds, and why: the name of an invalid cause, or of
@@ -110,7 +117,8 @@ struct sidecar {
     double delay_frames;
     bool aligned;
     uint64_t saturated; /* samples clipped in this file */
-    uint32_t range_count, filters_count, devices_count, gains_count;
+    uint32_t range_count, filters_count, devices_count, gains_count, steps_count;
+    struct sidecar_step steps[SIDECAR_STEPS_MAX];
     struct sidecar_filters
         filters[SIDECAR_FILTERS_MAX]; /* [0] applies from the file's first frame */
     struct sidecar_device devices[SIDECAR_DEVICES_MAX]; /* likewise */
@@ -140,6 +148,9 @@ bool sidecar_device(struct sidecar *sidecar, const struct sidecar_device *device
 /* Adds a change of gains, copied; ignores one already in force. Returns false when the list is full
  * or there is no memory. */
 bool sidecar_gain(struct sidecar *sidecar, const struct sidecar_gains *gains);
+
+/* Adds a step of the capture times. Returns false when the list is full. */
+bool sidecar_step(struct sidecar *sidecar, const struct sidecar_step *step);
 
 /* Frees the gains. */
 void sidecar_close(struct sidecar *sidecar);

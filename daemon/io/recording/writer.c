@@ -52,6 +52,7 @@ struct recording_writer {
     struct marks marks;
     struct sidecar_filters filters; /* of the newest frame */
     struct recorded_gains gains;    /* likewise */
+    uint64_t clock_steps;           /* recognised up to the newest frame */
     uint64_t next_frame;            /* number in the epoch of the open file's next frame */
     uint8_t *buffer;
     uint64_t buffer_frames, buffered; /* its size, and the frames in it */
@@ -304,7 +305,7 @@ static bool continues(const struct recording_writer *w, const struct result *res
            s->delay_frames == result->delay_frames && s->aligned == result->aligned &&
            s->range_count + result->invalid_count <= SIDECAR_RANGES_MAX &&
            s->filters_count < SIDECAR_FILTERS_MAX && s->devices_count < SIDECAR_DEVICES_MAX &&
-           s->gains_count < SIDECAR_GAINS_MAX;
+           s->gains_count < SIDECAR_GAINS_MAX && s->steps_count < SIDECAR_STEPS_MAX;
 }
 
 /* ---- frames ------------------------------------------------------------------------------ */
@@ -388,6 +389,16 @@ static void add_device(struct recording_writer *w, const struct result *result, 
         sidecar_device(&w->sidecar, &device); /* continues() checked that it fits */
 }
 
+/* Adds to the sidecar a step of the capture times that was recognised since the result before. */
+static void add_step(struct recording_writer *w, const struct result *result)
+{
+    const struct result_clock_step *step = &result->clock_step;
+    const struct sidecar_step added = {step->frame, step->step_ns};
+    if (step->count > w->clock_steps && step->epoch == w->sidecar.epoch)
+        sidecar_step(&w->sidecar, &added); /* continues() checked that it fits */
+    w->clock_steps = step->count;
+}
+
 /* Capture time [ns, realtime] of the result's frame with index `frame`. */
 static int64_t capture_time_ns(const struct recording_writer *w, const struct result *result,
                                uint64_t frame)
@@ -409,6 +420,7 @@ static uint64_t buffer_result(struct recording_writer *w, const struct result *r
     uint64_t first = result->first_frame + done;
     encode(w, result, done, frames);
     add_ranges(w, result, first, first + frames);
+    add_step(w, result);
     if (!w->options->raw) {
         add_filters(w, result, first, first + frames);
         add_device(w, result, first);

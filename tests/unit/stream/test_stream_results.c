@@ -191,6 +191,83 @@ static void test_capture_time(void **state)
     world_close();
 }
 
+/* A sender that pauses: the results' times lie within their bound, packets later also where a
+ * result holds frames of both sides; after a second times begin again. `counted`: the frame numbers
+ * pass. */
+static void test_capture_time_across_a_pause(void **state)
+{
+    (void)state;
+    enum { PACKET = 100, PACKETS = 300, BEFORE = 101 };
+    for (int counted = 0; counted < 2; counted++) {
+        const int64_t pause_ns = 200 * NS_PER_MS, frame_ns = 100 * NS_PER_US;
+        struct stream_options options = default_options();
+        options.rate_hz = 1e4;
+        world_open(&options);
+        const uint64_t left_out = counted ? (uint64_t)(pause_ns / frame_ns) : 0;
+        const int64_t begin_ns = simulated_realtime_ns();
+        for (int i = 0; i < PACKETS; i++) {
+            const uint64_t n = (uint64_t)i * PACKET + (i >= BEFORE ? left_out : 0);
+            world->now_ns += PACKET * frame_ns + (i == BEFORE ? pause_ns : 0);
+            assert_int_equal(put(0, n, PACKET, n, 0), VERDICT_ACCEPTED);
+            turn(4), turn(4);
+            const uint64_t first = world->got.capture_end_frame[0];
+            const int64_t late_ns = first >= BEFORE * PACKET && !counted ? pause_ns : 0;
+            const int64_t off_ns =
+                world->got.capture_end_ns[0] - begin_ns - late_ns - (int64_t)first * frame_ns;
+            if (world->got.frames[0] > 0 && llabs(off_ns) > world->got.clock_error_ns)
+                fail_msg("packet %d, frame %llu: off by %lld ns with a bound of %lld ns", i,
+                         (unsigned long long)first, (long long)off_ns,
+                         (long long)world->got.clock_error_ns);
+        }
+        struct stream_stats stats;
+        stream_stats(world->stream, &stats);
+        assert_int_equal(stats.clock_step.count, !counted);
+        if (!counted) {
+            assert_int_equal(stats.clock_step.frame, BEFORE * PACKET);
+            assert_in_range(stats.clock_step.step_ns, pause_ns - 1000, pause_ns + 1000);
+        }
+        assert_true(world->got.clock_error_ns < 10 * NS_PER_MS);
+        stream_end(world->stream);
+        drain();
+        world_close();
+    }
+}
+
+/* Times that the source gives may step, too: frames before the step keep theirs. */
+static void test_given_capture_times_step(void **state)
+{
+    (void)state;
+    struct stream_options options = default_options();
+    world_open(&options);
+    const int64_t begin_ns = simulated_realtime_ns();
+    for (uint64_t n = 0; n < 1000; n += 100) {
+        struct packet packet = {.first_frame = n,
+                                .frames = 100,
+                                .flags = PACKET_CAPTURE,
+                                .payload = (const uint8_t *)world->sent[0][n],
+                                .receive_ns = world->now_ns += 100 * NS_PER_US,
+                                .receive_realtime_ns = simulated_realtime_ns(),
+                                .capture_ns =
+                                    begin_ns + (int64_t)n * 1000 + (n >= 500 ? NS_PER_SECOND : 0),
+                                .clock_error_ns = NS_PER_US,
+                                .clock = CLOCK_SOURCE_SOURCE};
+        assert_int_equal(stream_put(world->stream, &packet), VERDICT_ACCEPTED);
+        memset(&world->placed[0][n], 1, 100);
+    }
+    while (world->got.frames[0] < 900) { /* all of it is delivered behind the newest packet */
+        turn(1);
+        const int64_t first = (int64_t)world->got.capture_end_frame[0];
+        const int64_t off_ns = world->got.capture_end_ns[0] - begin_ns - first * 1000 -
+                               (first >= 500 ? NS_PER_SECOND : 0);
+        assert_true(llabs(off_ns) <= world->got.clock_error_ns);
+        const bool crosses = first < 500 && world->got.frames[0] > 500;
+        assert_int_equal(world->got.clock_error_ns, NS_PER_US + (crosses ? NS_PER_SECOND : 0));
+    }
+    stream_end(world->stream);
+    drain();
+    world_close();
+}
+
 /* The last results of an epoch come after the next one has begun: their times are still those of
  * their own epoch. And a recorder's count that stands still between records, or leaps, is no clock:
  * each record was captured when it came. Every record is sent with a pause of 30 ms before it. */
@@ -314,6 +391,8 @@ int main(void)
         cmocka_unit_test(test_exchange_at_a_frame),
         cmocka_unit_test(test_align_applies_the_delay),
         cmocka_unit_test(test_capture_time),
+        cmocka_unit_test(test_capture_time_across_a_pause),
+        cmocka_unit_test(test_given_capture_times_step),
         cmocka_unit_test(test_capture_time_of_each_epoch),
         cmocka_unit_test(test_random_world),
     };

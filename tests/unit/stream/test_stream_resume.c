@@ -527,18 +527,21 @@ static const struct {
     }
     FIELD(rate_hz, false),
     FIELD(epoch.capture_rate_hz, false),
-    FIELD(line.rate_hz, false),
-    FIELD(line.slots[0].residual_ns, true),
-    FIELD(line.slots[0].spread_ns, false),
-    FIELD(line.slots[2].residual_ns, true),
-    FIELD(line.slots[2].spread_ns, false),
-    FIELD(line.open.residual_ns, true),
-    FIELD(line.open.spread_ns, false),
-    FIELD(line.slope, false),
-    FIELD(line.intercept_ns, true),
-    FIELD(line.bound_ns, false),
-    FIELD(line.jitter_ns, false),
-    FIELD(line.packet_ns, false),
+    FIELD(clock.line.rate_hz, false),
+    FIELD(clock.line.slots[0].residual_ns, true),
+    FIELD(clock.line.slots[0].spread_ns, false),
+    FIELD(clock.line.slots[2].residual_ns, true),
+    FIELD(clock.line.slots[2].spread_ns, false),
+    FIELD(clock.line.open.residual_ns, true),
+    FIELD(clock.line.open.spread_ns, false),
+    FIELD(clock.line.slope, false),
+    FIELD(clock.line.intercept_ns, true),
+    FIELD(clock.line.bound_ns, false),
+    FIELD(clock.line.jitter_ns, false),
+    FIELD(clock.line.packet_ns, false),
+    FIELD(clock.line.newest.residual_ns, true),
+    FIELD(epoch.before.rate_hz, false),
+    FIELD(clock.past[0].rate_hz, false),
 };
 
 static const struct {
@@ -554,14 +557,25 @@ static const struct {
     NUMBER(epoch.capture_ns, UINT64_C(1) << 63),
     NUMBER(epoch.capture_error_ns, UINT64_MAX),
     NUMBER(epoch.capture_error_ns, INT64_MAX),
-    NUMBER(line.time0_ns, INT64_MAX),
-    NUMBER(line.time0_ns, UINT64_C(1) << 63),
-    NUMBER(line.open_until_ns, INT64_MAX),
-    NUMBER(line.last_ns, UINT64_C(1) << 63),
-    NUMBER(line.slot_ns, 0),
-    NUMBER(line.slot_ns, UINT64_MAX),
-    NUMBER(line.slot_ns, UINT64_C(1) << 60),
-    NUMBER(line.receipts, UINT64_MAX),
+    NUMBER(clock.line.time0_ns, INT64_MAX),
+    NUMBER(clock.line.time0_ns, UINT64_C(1) << 63),
+    NUMBER(clock.line.open_until_ns, INT64_MAX),
+    NUMBER(clock.line.last_ns, UINT64_C(1) << 63),
+    NUMBER(clock.line.slot_ns, 0),
+    NUMBER(clock.line.slot_ns, UINT64_MAX),
+    NUMBER(clock.line.slot_ns, UINT64_C(1) << 60),
+    NUMBER(clock.line.receipts, UINT64_MAX),
+    NUMBER(clock.past[0].time_ns, INT64_MAX),
+    NUMBER(clock.past[0].error_ns, UINT64_MAX),
+    NUMBER(clock.past[0].step.width_ns, UINT64_MAX),
+    NUMBER(clock.past[0].step.step_ns, UINT64_C(1) << 63),
+    NUMBER(clock.newest.step_ns, INT64_MAX),
+    NUMBER(clock.suspected.width_ns, INT64_MAX),
+    NUMBER(clock.pasts, UINT64_MAX),
+    NUMBER(epoch.before.capture_ns, INT64_MAX),
+    NUMBER(epoch.before.error_ns, UINT64_MAX),
+    NUMBER(epoch.before.step_ns, UINT64_C(1) << 63),
+    NUMBER(clock_step.frame, UINT64_MAX),
     NUMBER(last_receive_ns, INT64_MAX),
     NUMBER(offset_ns, UINT64_MAX),
     NUMBER(offset_ns, INT64_MAX),
@@ -597,10 +611,12 @@ static void test_refuses_numbers_out_of_range(void **unused)
     size_t count;
     struct stream_state *state = some_state(&bytes, &count), *forged = malloc(sizeof *forged);
     state->partial_valid = true;
-    state->line.count = 3;
-    for (int i = 0; i < state->line.count; i++)
-        state->line.slots[i] = (struct clock_slot){(uint64_t)i * 10000, -5, 20};
-    state->line.slope = -0.5;
+    state->clock.line.count = 3;
+    for (int i = 0; i < state->clock.line.count; i++)
+        state->clock.line.slots[i] = (struct clock_slot){(uint64_t)i * 10000, -5, 20};
+    state->clock.line.slope = -0.5;
+    state->clock.past[0].rate_hz = state->epoch.before.rate_hz = 1e6;
+    state->clock.pasts = state->epoch.before.until = 1;
     assert_true(is_state(state));
     for (size_t i = 0; i < sizeof doubles / sizeof doubles[0]; i++)
         for (size_t v = 0; v <= sizeof values / sizeof values[0]; v++) {

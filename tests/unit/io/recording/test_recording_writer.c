@@ -311,6 +311,30 @@ static void test_devices_in_the_sidecar(void **state)
     json_decref(root);
 }
 
+static void test_clock_steps_in_the_sidecar(void **state)
+{
+    (void)state;
+    struct sink_options options = recording_options("steps.wav", "s16le");
+    struct recording_writer *writer = writer_of(&options, NULL);
+    /* The step's epoch and count as each of six results says. */
+    static const struct result_clock_step told[] = {
+        {0}, {1, 0, 90, 2000}, {1, 0, 90, 2000}, {2, 0, 310, -5}, {2, 0, 310, -5}, {3, 7, 1, 9}};
+    for (uint64_t i = 0; i < sizeof told / sizeof *told; i++) {
+        struct result result = recording_result(0, 100 * i, 100);
+        result.clock_step = told[i];
+        recording_writer_put(writer, &result);
+    }
+    recording_writer_close(writer);
+    json_t *root = recording_sidecar("steps.wav");
+    json_t *steps = json_object_get(root, "clock_steps");
+    assert_int_equal(json_array_size(steps), 2);
+    assert_int_equal(sidecar_integer(json_array_get(steps, 0), "frame"), 90);
+    assert_int_equal(sidecar_integer(json_array_get(steps, 0), "step_ns"), 2000);
+    assert_int_equal(sidecar_integer(json_array_get(steps, 1), "frame"), 310);
+    assert_int_equal(sidecar_integer(json_array_get(steps, 1), "step_ns"), -5);
+    json_decref(root);
+}
+
 /* What is missing at the end of an epoch is behind the last frame of its file, or, when it has
  * none, in the next file, under its epoch. */
 static void test_missing_at_the_end(void **state)
@@ -532,6 +556,7 @@ int main(void)
         cmocka_unit_test_teardown(test_epochs_and_jumps, recording_clean),
         cmocka_unit_test_teardown(test_sidecar, recording_clean),
         cmocka_unit_test_teardown(test_devices_in_the_sidecar, recording_clean),
+        cmocka_unit_test_teardown(test_clock_steps_in_the_sidecar, recording_clean),
         cmocka_unit_test_teardown(test_missing_at_the_end, recording_clean),
         cmocka_unit_test_teardown(test_flush, recording_clean),
         cmocka_unit_test_teardown(test_min_free, recording_clean),
