@@ -25,7 +25,7 @@ static double nominal_ns(const struct clock_line *line, double frame)
     return (frame - (double)line->frame0) * 1e9 / line->rate_hz;
 }
 
-/* How far a packet lies above the line. */
+/* Distance of a packet above the line. */
 static double above_ns(const struct clock_line *line, const struct clock_slot *packet)
 {
     return packet->residual_ns - line->intercept_ns -
@@ -53,7 +53,7 @@ static void fit(struct clock_line *line)
     line->intercept_ns = median(values, (size_t)line->count);
     line->bound_ns = 0;
     for (int i = 0; i < line->count; i++) {
-        /* A step between two slots may lie anywhere between them. */
+        /* The frame of a step between two slots is not known. */
         const int last = i + 1 < line->count ? i + 1 : i;
         for (int j = i > 0 ? i - 1 : i; j <= last; j++) {
             const struct clock_slot moved = {line->slots[j].frame, line->slots[i].residual_ns, 0};

@@ -296,7 +296,7 @@ static void grow(struct stream *s, struct epoch *e, uint64_t first, uint64_t unt
     e->head = until;
 }
 
-/* Tells the source clock when the packet came. */
+/* Gives the packet's receive time to the source clock. */
 static void note_time(struct stream *s, const struct epoch *e, const struct packet *packet)
 {
     const uint64_t until = packet->first_frame + packet->frames + packet->frames_behind;

@@ -63,16 +63,6 @@ struct state_gap {
     uint64_t from, until;
 };
 
-/* Capture times of an epoch's frames before `until`, where the source gives times and they stepped;
- * 0: they did not. For frames before `from` they are not known: there was another step. */
-struct capture_before {
-    uint64_t from, until;
-    uint64_t frame; /* captured at capture_ns; other frames follow by rate_hz */
-    double rate_hz;
-    int64_t capture_ns, error_ns;
-    int64_t step_ns; /* how much later the times from `until` on are */
-};
-
 struct state_epoch {
     uint64_t number, record;
     uint64_t source_origin, timeline_base; /* of frame 0 */

@@ -215,7 +215,7 @@ bool source_clock_holds(const struct source_clock *c)
 
 /* ---- times ------------------------------------------------------------------------------- */
 
-/* The past line that the frame lies on; `pasts`: it lies on the line of now. */
+/* Number of the past line that holds the frame's time; `pasts`: the current line holds it. */
 static uint64_t past_of(const struct source_clock *c, double frame)
 {
     uint64_t at = oldest_past(c);
@@ -246,7 +246,7 @@ int64_t source_clock_error_ns(const struct source_clock *c, double first, double
         if (until > (double)step->frame && first < (double)step->until)
             more_ns += (double)step->width_ns;
     }
-    /* Until the step is proven nobody knows which line is right from there on. */
+    /* Either line may be right until the step is proven. */
     if (c->suspects && until > (double)c->suspected.frame)
         more_ns += (double)c->suspected.width_ns;
     return clock_round_ns((double)error_ns + more_ns);

@@ -58,11 +58,21 @@ struct source_clock {
     struct clock_line line;
     bool suspects;
     bool left_out;               /* suspects: packets since have left frames out */
-    struct clock_line next;      /* suspects: the newest packets that lie on one line */
+    struct clock_line next;      /* suspects: runs through the newest packets */
     struct clock_step suspected; /* its width: the latest that a packet since has come */
     struct clock_step newest;    /* recognised last */
     struct past_line past[SOURCE_CLOCK_PAST];
     uint64_t pasts; /* number n at n mod SOURCE_CLOCK_PAST */
+};
+
+/* Capture times of an epoch's frames before `until`, where the source gives times and they stepped;
+ * 0: they did not. For frames before `from` they are not known: there was another step. */
+struct capture_before {
+    uint64_t from, until;
+    uint64_t frame; /* captured at capture_ns; other frames follow by rate_hz */
+    double rate_hz;
+    int64_t capture_ns, error_ns;
+    int64_t step_ns; /* how much later the times from `until` on are */
 };
 
 void source_clock_reset(struct source_clock *clock, double rate_hz);
@@ -76,7 +86,7 @@ const struct clock_step *source_clock_step(const struct source_clock *clock);
 
 /* The monotonic clock says shift_ns more than where these times come from. */
 void source_clock_shift(struct source_clock *clock, int64_t shift_ns);
-/* Whether source_clock_add may have left the clock so, of one that was read from bytes, see
+/* Checks a clock that was read from bytes: true where source_clock_add may have left it so, see
  * clock_line_holds. */
 bool source_clock_holds(const struct source_clock *clock);
 

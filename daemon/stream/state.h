@@ -18,7 +18,6 @@
 #include "signal/decimation.h"
 #include "stream/ranges.h"
 #include "stream/recent.h"
-#include "stream/resume.h"
 #include "stream/sheds.h"
 #include "stream/source_clock.h"
 #include "stream/stream.h"
@@ -106,7 +105,7 @@ struct epoch {
     double capture_rate_hz;
     int64_t capture_ns, capture_error_ns;
     enum clock_source clock;
-    struct capture_before before; /* of frames before a step of the times that the source gave */
+    struct capture_before before; /* earlier frames, where times that the source gives step */
 };
 
 /* One submitted run of blocks of one epoch. */

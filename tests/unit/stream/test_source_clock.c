@@ -19,7 +19,7 @@
 enum { FRAMES = 480, RATE = 48000, PACKETS_MAX = 6000, BLOCKS_BACK = 400 };
 static const int64_t packet_ns = 10 * NS_PER_MS;
 
-/* What happens before packet `at`. */
+/* Incidents before packet `at`. */
 enum happens {
     NOTHING,
     PAUSE,         /* no frames, no numbers: a step of `ms` */
@@ -207,7 +207,7 @@ static void test_bound_holds_at_random(void **state)
             scenario.incidents[i] = (struct incident){
                 at, kinds[random_below(&random, sizeof kinds / sizeof kinds[0])],
                 1 + (int)random_below(&random, random_below(&random, 2) == 0 ? 40 : 3000), 0};
-            if (scenario.incidents[i].what == SKIP) /* less is not told from jitter */
+            if (scenario.incidents[i].what == SKIP) /* smaller ones look like jitter */
                 scenario.incidents[i].ms += 60;
         }
         struct source_clock clock;
