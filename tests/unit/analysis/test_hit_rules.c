@@ -1,6 +1,6 @@
 /*
  * Hits against the rules of docs/analysis.md, on short signals on paper: above, HDT, HLT, PDT,
- * maximum duration, arms, edges, cuts.
+ * maximum duration, arms, edges, cuts, incomplete records.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -129,6 +129,36 @@ static const struct rule rules[] = {
      SAMPLES(0, 77, 1, 12, 0, 0, 0, 0),
      {{3, 3, 3, 1, 1, 0}},
      {1, 2, INVALID_LATE}},
+    {"invalid frames in the pre-trigger make a hit incomplete",
+     {"hdt = 1", "pre-trigger = 3", "max record = 9"},
+     SAMPLES(0, 77, 0, 11, 0, 0, 0),
+     {{3, 3, 3, 1, 1, ANALYSIS_INCOMPLETE}},
+     {1, 2, INVALID_NETWORK}},
+    {"invalid frames before the pre-trigger do not",
+     {"hdt = 1", "pre-trigger = 1", "max record = 9"},
+     SAMPLES(0, 77, 0, 11, 0, 0, 0),
+     {{3, 3, 3, 1, 1, 0}},
+     {1, 2, INVALID_NETWORK}},
+    {"invalid frames in the post-duration make a hit incomplete, and cut nothing",
+     {"hdt = 1", "post-duration = 4", "max record = 9"},
+     SAMPLES(0, 11, 0, 0, 77, 0, 0, 0),
+     {{1, 1, 1, 1, 1, ANALYSIS_INCOMPLETE}},
+     {4, 5, INVALID_LATE}},
+    {"invalid frames after the post-duration do not",
+     {"hdt = 1", "post-duration = 2", "max record = 9"},
+     SAMPLES(0, 11, 0, 0, 77, 0, 0, 0),
+     {{1, 1, 1, 1, 1, 0}},
+     {4, 5, INVALID_LATE}},
+    {"a hit that is cut while it is open is cut, and not incomplete",
+     {"hdt = 4", "post-duration = 4", "max record = 9"},
+     SAMPLES(0, 11, 12, 0, 77, 0, 0, 0),
+     {{1, 2, 2, 1, 1, ANALYSIS_CUT}},
+     {4, 5, INVALID_NETWORK}},
+    {"the epoch's end in the post-duration leaves a hit complete",
+     {"hdt = 1", "post-duration = 9", "max record = 20"},
+     SAMPLES(0, 11, 0, 0, 0),
+     {{1, 1, 1, 1, 1, 0}},
+     {0}},
     {"threshold 0: everything but 0",
      {"threshold = 0", "hdt = 1"},
      SAMPLES(0, 1, 0, 0, -1, 2, 0, 0),
@@ -176,8 +206,11 @@ static void test_rules(void **state)
                          (int)hit->peak_frame, (int)hit->counts, (int)hit->counts_to_peak,
                          event->flags);
             const bool broken = (expected->flags & (ANALYSIS_CUT | ANALYSIS_EDGE)) != 0;
-            if (broken && rule->invalid.until > 0 && expected->last < rule->invalid.from)
+            if ((broken && rule->invalid.until > 0 && expected->last < rule->invalid.from) ||
+                (expected->flags & ANALYSIS_INCOMPLETE) != 0)
                 assert_int_equal(event->causes, 1u << rule->invalid.cause);
+            if (expected->flags == 0)
+                assert_int_equal(event->causes, 0);
         }
         if (analysis_world_next_ordered(&world, at) != world.count)
             fail_msg("%s: more than %zu hits", rule->name, count);
