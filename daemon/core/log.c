@@ -135,14 +135,39 @@ static bool write_whole(const char *line, size_t bytes)
 
 static _Atomic uint64_t unwritten; /* lines: the disk is full, or stderr is closed */
 
-static void write_text(enum log_level level, const char *text)
+/* ---- progress ---------------------------------------------------------------------------- */
+
+enum { PROGRESS = LOG_LEVEL_DEBUG + 1 }; /* of a line in the ring, beside enum log_level */
+
+#define CLEAR_LINE "\r\033[K" /* of a terminal */
+
+static bool progress_shown; /* whoever writes the lines */
+
+/* Replaces the progress; an empty text removes it. */
+static void write_progress(const char *text)
+{
+    char line[LINE_TEXT_BYTES + sizeof CLEAR_LINE];
+    if (!progress_shown && text[0] == '\0')
+        return;
+    const int used = snprintf(line, sizeof line, CLEAR_LINE "%s", text);
+    (void)write_whole(line, (size_t)used < sizeof line ? (size_t)used : sizeof line - 1);
+    progress_shown = text[0] != '\0';
+}
+
+static void write_text(int level, const char *text)
 {
     char line[LINE_TEXT_BYTES + 76];
-    bool journal = stderr_is_journal();
-    if (journal && write_journal(level, text))
+    if (level == PROGRESS) {
+        write_progress(text);
         return;
-    int used = journal ? snprintf(line, sizeof line - 1, "<%d>%s", (int)level, text)
-                       : snprintf(line, sizeof line - 1, "%s: %s%s", name, level_word(level), text);
+    }
+    write_progress("");
+    bool journal = stderr_is_journal();
+    if (journal && write_journal((enum log_level)level, text))
+        return;
+    int used = journal ? snprintf(line, sizeof line - 1, "<%d>%s", level, text)
+                       : snprintf(line, sizeof line - 1, "%s: %s%s", name,
+                                  level_word((enum log_level)level), text);
     line[used++] = '\n';
     const uint64_t before = atomic_exchange(&unwritten, 0);
     char report[120];
@@ -185,7 +210,7 @@ static void write_ring(void)
 {
     const struct line *line;
     for (uint32_t written = 1; (line = line_ring_front(&writer.ring)) != NULL; written++) {
-        write_text((enum log_level)line->level, line->text);
+        write_text(line->level, line->text);
         line_ring_release(&writer.ring);
         if (written % LINE_RING_SLOTS == 0) /* one that never empties reports too */
             write_refused();
@@ -256,7 +281,7 @@ format_text(char text[LINE_TEXT_BYTES], const char *format, va_list arguments, u
     }
 }
 
-__attribute__((format(printf, 2, 0))) static void put_line(enum log_level level, const char *format,
+__attribute__((format(printf, 2, 0))) static void put_line(int level, const char *format,
                                                            va_list arguments, uint64_t suppressed)
 {
     int mode = atomic_load_explicit(&writer.mode, memory_order_acquire);
@@ -268,7 +293,7 @@ __attribute__((format(printf, 2, 0))) static void put_line(enum log_level level,
         struct line *line = line_ring_claim(&writer.ring);
         if (line == NULL)
             return;
-        line->level = (int)level;
+        line->level = level;
         format_text(line->text, format, arguments, suppressed);
         line_ring_publish(line);
         sem_post(&writer.filled);
@@ -282,6 +307,16 @@ void log_line(enum log_level level, const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     put_line(level, format, arguments, 0);
+    va_end(arguments);
+}
+
+void log_progress(const char *format, ...)
+{
+    if (LOG_LEVEL_INFO > atomic_load_explicit(&max_level, memory_order_relaxed))
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    put_line(PROGRESS, format, arguments, 0);
     va_end(arguments);
 }
 

@@ -44,6 +44,10 @@ void log_line(enum log_level level, const char *format, ...) __attribute__((form
 #define log_info(...)    log_line(LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_debug(...)   log_line(LOG_LEVEL_DEBUG, __VA_ARGS__)
 
+/* A line on a terminal that the next line of the log, or the next progress, replaces. Not written
+ * where lines of LOG_LEVEL_INFO are not. */
+void log_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* At most one line per `interval_ns` for this limiter; owned by one thread. Start zeroed. */
 struct log_limit {
     int64_t next_ns;

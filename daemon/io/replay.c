@@ -50,6 +50,7 @@ struct source {
     struct chunk *current; /* partly delivered */
     uint32_t used;         /* frames of it already put */
     uint64_t next_frame;   /* number of the next one to put */
+    uint64_t put_frames;   /* in all */
     uint64_t given;        /* chunks to the producer */
     int64_t start_ns, start_realtime_ns;
     struct loop_bell doorbell;
@@ -158,6 +159,7 @@ static bool put(struct source *s, uint32_t frames)
     source_ledger_count(&s->ledger, verdict);
     s->used += frames;
     s->next_frame += frames;
+    s->put_frames += frames;
     return verdict != VERDICT_REFUSED;
 }
 
@@ -380,6 +382,13 @@ int replay_start(struct source *s, struct problem *problem)
     start_clock(s);
     s->running = true;
     return 0;
+}
+
+bool replay_progress(const struct source *s, uint64_t *done, uint64_t *all)
+{
+    *done = s->put_frames;
+    *all = s->spec.all_frames;
+    return *all > 0;
 }
 
 bool replay_working(const struct source *s, uint64_t *done)

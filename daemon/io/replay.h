@@ -39,6 +39,7 @@ struct replay_spec {
     double rate_hz;     /* of the frames, for pacing and capture times */
     uint32_t frame_bytes;
     bool paced;
+    uint64_t all_frames;   /* until `fill` comes to its end; 0: it has none, or none is known */
     uint32_t chunk_frames; /* the most `fill` is asked for: replay_chunk_frames(frame_bytes) */
     /* Producer thread: writes up to `frames` frames and returns how many; fewer means the end. */
     uint32_t (*fill)(void *context, uint8_t *payload, uint32_t frames);
@@ -71,6 +72,7 @@ void replay_ledger(const struct source *source, struct source_ledger *ledger);
 uint16_t replay_port(const struct source *source);
 /* What the chunks of such frames take [bytes]. */
 uint64_t replay_memory(uint32_t frame_bytes);
+bool replay_progress(const struct source *source, uint64_t *done, uint64_t *all);
 bool replay_working(const struct source *source, uint64_t *done);
 
 #endif

@@ -179,6 +179,9 @@ struct sink_ops {
     /* Loop thread, after the results of one wake-up: send what was gathered (sendmmsg). May be
      * NULL. */
     void (*flush)(struct sink *sink);
+    /* Loop thread, before close: the source was stopped before the end to which it would have come
+     * by itself, so that what was put is not the whole. NULL: the sink keeps nothing. */
+    void (*interrupted)(struct sink *sink);
     /* Loop thread: finish (flush files, write sidecars) within the deadline, then call closed once.
      * Inside `closed` the sink still answers `ledger`, with its final counts; it is freed when
      * `closed` returns. */

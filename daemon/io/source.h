@@ -224,6 +224,9 @@ struct source_ops {
     void (*read_status)(const struct source *source, void *status);
     const struct driver_direct *direct;
     const struct driver_loopback *loopback;
+    /* Loop thread. Of a source that comes to its end by itself: the frames that it has put, and how
+     * many there are in all. False: this one has no end that is known. NULL: none ever has. */
+    bool (*progress)(const struct source *source, uint64_t *done, uint64_t *all);
     /* Loop thread. Whether a thread of its own has something to do, and how much it has done: for
      * the watchdog. NULL: there is none. */
     bool (*working)(const struct source *source, uint64_t *done);

@@ -509,11 +509,32 @@ void pipeline_pause(struct pipeline *pipeline)
     }
 }
 
+bool pipeline_progress(const struct pipeline *pipeline, uint64_t *done, uint64_t *all)
+{
+    return pipeline->source != NULL && pipeline->source_ops->progress != NULL &&
+           pipeline->source_ops->progress(pipeline->source, done, all);
+}
+
+/* The source was stopped. */
+static void note_interruption(struct pipeline *pipeline)
+{
+    uint64_t done, all;
+    if (!pipeline_progress(pipeline, &done, &all))
+        return;
+    pipeline->interrupted = true;
+    if (done > 0)
+        log_warning("stream %s: interrupted; the last frame read is %" PRIu64 " of %" PRIu64,
+                    pipeline->stream_config->name, done - 1, all);
+    else
+        log_warning("stream %s: interrupted before its first frame", pipeline->stream_config->name);
+}
+
 void pipeline_stop(struct pipeline *pipeline)
 {
     pipeline_pause(pipeline);
     if (pipeline->ended || pipeline->stream == NULL)
         return;
+    note_interruption(pipeline);
     pipeline->ended = true;
     stream_end(pipeline->stream);
     if (pipeline->scheduled)
@@ -585,6 +606,8 @@ void pipeline_close_sink(struct pipeline_sink *sink, int64_t deadline_ns)
     sink->pipeline->closing++;
     sink->ops->ledger(sink->sink, &ledger);
     sink->stopped = ledger.dropped[DROP_STOPPED];
+    if (sink->ops->interrupted != NULL && root_of(sink->pipeline)->interrupted)
+        sink->ops->interrupted(sink->sink);
     sink->ops->close(sink->sink, deadline_ns, sink_closed, sink);
 }
 

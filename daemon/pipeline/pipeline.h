@@ -208,7 +208,8 @@ struct pipeline {
     uint32_t chain_sinks, chain_sinks_ended; /* the registry's, see count_sinks */
     bool retired;                            /* replaced or removed by a reload: on its way out */
     bool sinks_closing, source_closing;
-    bool ended;       /* nothing more will be put: the source ended or was stopped */
+    bool ended;       /* nothing more will be put: the source ended or was stopped … */
+    bool interrupted; /* … before the end to which it would have come by itself */
     uint32_t closing; /* closes not finished */
     struct source_ledger source_ledger; /* the last one, when closed */
     struct chain chain;                 /* of the results this stream reads */
@@ -304,6 +305,8 @@ void pipeline_resume(struct pipeline *pipeline);
 void pipeline_stop(struct pipeline *pipeline);
 /* LOOP. No more input for now: stops the source, and the epoch stays open. */
 void pipeline_pause(struct pipeline *pipeline);
+/* LOOP. How far a source that comes to its end by itself has come; false: it does not. */
+bool pipeline_progress(const struct pipeline *pipeline, uint64_t *done, uint64_t *all);
 /* Takes what may change while running from `stream` of `config`, which has the same hash as the
  * stream that runs. */
 void pipeline_change(struct pipeline *pipeline, const struct config *config,

@@ -253,6 +253,14 @@ bool pipelines_ended(const struct pipelines *pipelines)
     return true;
 }
 
+bool pipelines_interrupted(const struct pipelines *pipelines)
+{
+    for (uint32_t i = 0; i < pipelines->count; i++)
+        if (pipelines->list[i]->interrupted)
+            return true;
+    return false;
+}
+
 uint32_t pipelines_closing(const struct pipelines *pipelines, enum pipelines_which which)
 {
     const struct pipeline *pipeline;

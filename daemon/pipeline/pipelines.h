@@ -93,6 +93,9 @@ bool pipelines_use_config(const struct pipelines *pipelines, const struct config
 /* Every source has come to its end. */
 bool pipelines_ended(const struct pipelines *pipelines);
 
+/* A source was stopped before the end to which it would have come by itself. */
+bool pipelines_interrupted(const struct pipelines *pipelines);
+
 /* Sources and sinks whose close has not finished. */
 uint32_t pipelines_closing(const struct pipelines *pipelines, enum pipelines_which which);
 

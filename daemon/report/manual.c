@@ -327,6 +327,9 @@ static void print_daemon_page(FILE *out, const struct manual_option *options, un
               "The run came to its end by itself, because every source has one, but some of its "
               "input or results are lost; the log says what and why. The unit does not start the "
               "daemon again.");
+    roff_item(out, "130",
+              "Ctrl-C (SIGINT) stopped a recording or another source before its end. SIGTERM "
+              "stops it with 0.");
     roff_item(out, "78",
               "The configuration is wrong, so the daemon has not started. After 1 the unit tries "
               "again for as long as it takes, as a device or an address may be late; after 78 it "

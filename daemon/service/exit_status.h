@@ -11,6 +11,9 @@ enum service_exit {
     /* The run came to its end by itself, and some of its input or results are lost. The unit does
      * not start the daemon again: it would replay the same input for ever. */
     SERVICE_EXIT_LOSSES = 4,
+    /* SIGINT (Ctrl-C) stopped a source before the end to which it would have come by itself: 128 +
+     * SIGINT, as a shell has it. The unit counts it as a success. */
+    SERVICE_EXIT_INTERRUPTED = 130,
 };
 
 #endif

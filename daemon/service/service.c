@@ -29,6 +29,7 @@
 #include "service/hung.h"
 #include "service/membership.h"
 #include "service/numbers.h"
+#include "service/progress.h"
 #include "service/reload.h"
 #include "service/signals.h"
 #include "service/start.h"
@@ -68,10 +69,12 @@ struct service {
     int64_t deadline_ns; /* of the drain; INT64_MAX: none */
     bool natural;        /* all sources have ended by themselves and no signal came since */
     struct run_end end;  /* while `natural` */
+    bool by_hand;        /* SIGINT stopped it */
     struct start *start;
     struct reload *reload;
     struct watch *watch;
     struct numbers *numbers;
+    struct progress *progress;
     struct status_queue *status;
     struct store *store;
     bool handing; /* the streams wait to be handed over to the next daemon … */
@@ -150,6 +153,8 @@ static void close_sources(struct service *service)
         leave(service);
     if (service->natural && run_end_losses(&service->end, service->process.pipelines) > 0)
         service->exit_status = SERVICE_EXIT_LOSSES;
+    if (service->by_hand && pipelines_interrupted(service->process.pipelines))
+        service->exit_status = SERVICE_EXIT_INTERRUPTED;
     /* Sources are closed last, because the status asks them for their counters. */
     print_last_status(service);
     service->process.phase = PROCESS_CLOSING_SOURCES;
@@ -167,6 +172,7 @@ static void close_handles(struct service *service)
     devices_close(service->process.devices);
     watch_close(service->watch);
     numbers_stop(service->numbers);
+    progress_close(service->progress);
     control_sockets_close(service->sockets);
     commands_stop(service->commands);
     status_queue_close(service->status);
@@ -183,6 +189,7 @@ static void drain(struct service *service, int64_t deadline_ns)
 {
     const int64_t now_ns = clock_monotonic_ns();
     service->process.phase = PROCESS_DRAINING;
+    progress_stop(service->progress);
     service->deadline_ns = deadline_ns;
     service->handing_until_ns = now_ns + (deadline_ns - now_ns) / 2;
     if (!service->handing)
@@ -377,6 +384,7 @@ static void on_prepared(void *context, int error, const struct problem *problem)
     }
     takeover_start(process->takeover);
     numbers_start(service->numbers);
+    progress_start(service->progress);
     watch_ready(service->watch);
     loop_bell_ring(&service->changed); /* a short file may have ended already */
 }
@@ -429,6 +437,7 @@ static void on_stop(void *context, const struct signalfd_siginfo *info)
         exit_now(service, 128 + (int)info->ssi_signo, hasty_flush_ns);
     }
     process->stopping = true;
+    service->by_hand = info->ssi_signo == SIGINT;
     event_raise(&(struct event_subject){.kind = EVENT_STOP, .severity = LOG_LEVEL_NOTICE},
                 "%s: stopping", strsignal((int)info->ssi_signo));
     watch_stopping(service->watch);
@@ -533,6 +542,7 @@ static int open_watchers(struct service *service, struct problem *problem)
     if (start_open(&start_host, &service->start) < 0 || reload_open(&host, &service->reload) < 0 ||
         watch_open(&service->process, &service->watch) < 0 ||
         status_output_open(&service->output) < 0 ||
+        progress_open(&service->process, &service->progress) < 0 ||
         takeover_open(&service->loop, service->options->config, service->process.devices,
                       service->process.pipelines, &service->process.takeover) < 0 ||
         status_queue_open(&service->process, &service->status) < 0 ||

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/doorbell.h"
@@ -117,6 +118,16 @@ static int take_input(void)
     return fd;
 }
 
+/* What is left of a file; 0: it is a pipe, whose writer knows. */
+static uint64_t bytes_left(int fd)
+{
+    struct stat status;
+    const off_t at = lseek(fd, 0, SEEK_CUR);
+    return at >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > at
+               ? (uint64_t)(status.st_size - at)
+               : 0;
+}
+
 static int stdin_open(const struct source_options *options,
                       const struct io_environment *environment, const struct source_host *host,
                       struct source **out, struct problem *problem)
@@ -147,6 +158,7 @@ static int stdin_open(const struct source_options *options,
         .stream = options->stream,
         .rate_hz = options->rate_hz,
         .frame_bytes = options->frame_bytes,
+        .all_frames = bytes_left(reader->fd) / options->frame_bytes,
         .chunk_frames = chunk_frames > 0 ? chunk_frames : 1,
         .short_chunks = true,
         .fill = reader_fill,
@@ -198,5 +210,6 @@ const struct source_ops source_stdin = {
     .stop = replay_stop,
     .close = replay_close,
     .ledger = replay_ledger,
+    .progress = replay_progress,
     .port = replay_port,
 };

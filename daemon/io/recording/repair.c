@@ -204,17 +204,18 @@ static void mend(struct torn *torn, struct owed *owed)
     free(text);
 }
 
-/* True when a file ended early because the disk refused a part of it: its header and its length
- * already agree with what the sidecar says. */
-static bool ended_with_error(const struct torn *torn)
+/* True when a file is not complete and yet has ended, because the disk refused a part of it or its
+ * source was interrupted: its header and its length already agree with what the sidecar says. */
+static bool has_ended(const struct torn *torn)
 {
     uint8_t header[CONTAINER_HEADER_MAX];
     struct container_spec spec;
     uint64_t frames;
     ssize_t count = pread(torn->fd, header, sizeof header, 0);
     off_t length = lseek(torn->fd, 0, SEEK_END);
-    if (!json_is_string(json_object_get(torn->sidecar, "error")) || count <= 0 ||
-        !container_header_read(header, (uint64_t)count, &spec, &frames) ||
+    if ((!json_is_string(json_object_get(torn->sidecar, "error")) &&
+         !json_is_string(json_object_get(torn->sidecar, "ended"))) ||
+        count <= 0 || !container_header_read(header, (uint64_t)count, &spec, &frames) ||
         frames != number_of(torn->sidecar, "frames"))
         return false;
     uint64_t bytes = container_header_bytes(&spec) + frames * spec.channels * spec.format.bytes;
@@ -232,7 +233,7 @@ static void repair_file(const struct recording_files *files, const char *name, s
     if (torn.fd < 0)
         return;
     torn.sidecar = json_load_file(torn.sidecar_path, 0, NULL);
-    if (!ended_with_error(&torn))
+    if (!has_ended(&torn))
         mend(&torn, owed);
     json_decref(torn.sidecar);
     if (torn.fd >= 0)

@@ -236,9 +236,10 @@ static const char *text_or_empty(const char *text)
 static json_t *cause_json(const struct sidecar_cause *cause)
 {
     static const char *const words[REASONS] = {
-        [REASON_OPEN] = "open",   [REASON_END] = "end",         [REASON_ROTATE] = "rotate",
-        [REASON_BREAK] = "break", [REASON_COMMAND] = "command", [REASON_FREE] = "min free",
-        [REASON_DISK] = "disk",
+        [REASON_OPEN] = "open",       [REASON_END] = "end",
+        [REASON_ROTATE] = "rotate",   [REASON_BREAK] = "break",
+        [REASON_COMMAND] = "command", [REASON_FREE] = "min free",
+        [REASON_DISK] = "disk",       [REASON_INTERRUPTED] = "interrupted",
     };
     return cause->reason != REASON_NONE ? json_string(words[cause->reason]) : json_null();
 }

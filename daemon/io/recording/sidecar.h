@@ -81,10 +81,11 @@ void sidecar_lose(struct sidecar_losses *losses, const struct sidecar_missing *m
 
 /* Why a file begins or ends. */
 enum sidecar_reason {
-    REASON_NONE,    /* it has not ended */
-    REASON_OPEN,    /* the sink's first file */
-    REASON_END,     /* the stream, its sink or the daemon ends */
-    REASON_ROTATE,  /* `rotate` */
+    REASON_NONE,        /* it has not ended */
+    REASON_OPEN,        /* the sink's first file */
+    REASON_END,         /* the stream, its sink or the daemon ends */
+    REASON_INTERRUPTED, /* likewise, before the end to which the source would have come by itself */
+    REASON_ROTATE,      /* `rotate` */
     REASON_BREAK,   /* another epoch or record, frames missing between two, another delay, or more
                        ranges and changes than one sidecar lists */
     REASON_COMMAND, /* record-start, record-stop */
@@ -106,8 +107,8 @@ struct sidecar {
     struct sidecar_cause began, ended;
     enum container container;
     struct sample_format format; /* in the file */
-    bool complete;               /* the file ended in order, and every write to it succeeded */
-    int error;                   /* errno of the first write that failed, 0: none has */
+    bool complete; /* the file ended in order, uninterrupted, and every write to it succeeded */
+    int error;     /* errno of the first write that failed, 0: none has */
     uint64_t frames;
     uint64_t synced_frames; /* the disk has confirmed that it holds the first so many */
     uint64_t epoch, record, first_frame, timeline_frame;

@@ -82,6 +82,7 @@ struct sink {
     /* shared */
     struct sink_thread thread; /* the writer */
     _Atomic bool untold;       /* `lost` waits for an empty ring */
+    _Atomic bool interrupted;  /* before close: the source was stopped before its end */
     _Atomic int wakes_owed;    /* to a stream that waits for room: 2 after `room`, 1, 0 */
     struct ledger_lock lock;   /* the writer moves frames from pending */
     _Atomic uint64_t pending, delivered, dropped[DROPS], packets, bytes, saturated;
@@ -225,7 +226,7 @@ static void write_results(void *context)
     }
     for (uint32_t i = 0; i < s->lost.count; i++) /* the loop puts nothing after close */
         recording_writer_lose(s->writer, &s->lost.ranges[i]);
-    recording_writer_end(s->writer);
+    recording_writer_end(s->writer, atomic_load(&s->interrupted) ? REASON_INTERRUPTED : REASON_END);
     publish(s);
 }
 
@@ -599,6 +600,11 @@ static uint64_t recording_sink_room(const struct sink *sink)
     return (uint64_t)((double)(unused - reserve) / ((double)s->frame_bytes + 2.0 * s->overhead));
 }
 
+static void recording_sink_interrupted(struct sink *s)
+{
+    atomic_store(&s->interrupted, true);
+}
+
 static void recording_sink_close(struct sink *s, int64_t deadline_ns, void (*closed)(void *context),
                                  void *context)
 {
@@ -656,6 +662,7 @@ const struct sink_ops sink_recording = {
     .mark = recording_sink_mark,
     .record = recording_sink_record,
     .saved = recording_sink_saved,
+    .interrupted = recording_sink_interrupted,
     .status = &recording_status,
     .read_status = recording_sink_status,
     .room = recording_sink_room,

@@ -169,8 +169,8 @@ static void end_file(struct recording_writer *w, enum sidecar_reason reason, con
     const bool counted =
         w->file.frames_in_header == w->file.frames && w->file.frames_claimed == w->file.frames;
     w->sidecar.frames = w->file.frames;
-    w->sidecar.complete = w->sidecar.error == 0;
-    if (sync && w->sidecar.complete)
+    w->sidecar.complete = w->sidecar.error == 0 && reason != REASON_INTERRUPTED;
+    if (sync && w->sidecar.error == 0)
         w->sidecar.synced_frames = w->file.frames;
     write_last_sidecar(w, sync, counted ? NULL : &w->spec);
     if (w->own->keep > 0)
@@ -524,9 +524,9 @@ void recording_writer_record(struct recording_writer *w, bool on, const char *wh
     w->cause = sidecar_cause(REASON_COMMAND, who);
 }
 
-void recording_writer_end(struct recording_writer *w)
+void recording_writer_end(struct recording_writer *w, enum sidecar_reason reason)
 {
-    finish_all(w, REASON_END, NULL);
+    finish_all(w, reason, NULL);
     if (w->losses.list.count > 0 && !w->stopped && access(w->path, F_OK) == 0) {
         /* No file has begun since: the last one lists what follows it. */
         losses_move(&w->losses, &w->sidecar.after);

@@ -84,8 +84,9 @@ void recording_writer_flush(struct recording_writer *writer);
  * the next put then begins another file. */
 void recording_writer_record(struct recording_writer *writer, bool on, const char *who);
 
-/* Nothing follows: ends the file, which lists what is missing behind its last frame. */
-void recording_writer_end(struct recording_writer *writer);
+/* Nothing follows: ends the file, which lists what is missing behind its last frame. `reason`:
+ * REASON_END, or REASON_INTERRUPTED, which makes no file complete. */
+void recording_writer_end(struct recording_writer *writer, enum sidecar_reason reason);
 
 /* Valid until the writer is closed. */
 const struct writer_counts *recording_writer_counts(const struct recording_writer *writer);

@@ -550,7 +550,7 @@ static void test_sidecar_of_a_full_disk(void **state)
             assert_true(says_full(table[i].name));
             assert_false(recording_writer_dirty(writer));
         }
-        recording_writer_end(writer);
+        recording_writer_end(writer, REASON_END);
         recording_writer_close(writer);
         clock_replace(NULL);
         disk_faults = (struct disk_faults){0};
