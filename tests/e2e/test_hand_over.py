@@ -128,9 +128,9 @@ class HandOver(unittest.TestCase):
         self.codes = c.noise_codes(9, 200 * PACKET, 1)
         self.sent = self.skipped = 0
 
-    def config(self, extra="", gain=1):
+    def config(self, extra="", gain=1, host="127.0.0.1"):
         return f"[daemon]\nstate directory = {self.state}\n[device]\ndevice = {c.DEVICE}\n" \
-               f"[stream a]\nsource = rtp\naddress = 127.0.0.1:{self.ports['in']}\nrate = {RATE} Hz\nchannels = 1\n" \
+               f"[stream a]\nsource = rtp\naddress = {host}:{self.ports['in']}\nrate = {RATE} Hz\nchannels = 1\n" \
                f"format = s16be\nfull scale = {gain}\nblock = 256\nfilter = f\n{extra}" \
                f"[stream b]\nsource = stream a\nblock = 64\ndecimate = 3\nfilter = f\n" \
                + c.file_filter("f", f"{self.folder}/f.npy") + c.rtp_sink("out", "a", self.ports["out"]) \
@@ -254,6 +254,43 @@ class HandOver(unittest.TestCase):
         c.assert_within(got[:, None], c.convolve(x, self.taps), x, self.taps)
         self.assertEqual([(i.start, i.stop) for i in self.spans(flagged)], [(0, TAPS - 1), (frames, frames + TAPS - 1)])
         self.assertEqual(status["streams"][0]["frames_in"]["received"], frames)
+
+    HOSTS = ("127.0.0.1", "*", "127.0.0.1", "0.0.0.0", "*")  # each overlaps the one before
+
+    def test_a_reload_to_an_address_that_overlaps(self):
+        with c.Daemon(self.folder, self.config(host=self.HOSTS[0])) as daemon:
+            for number, host in enumerate(self.HOSTS[1:]):
+                self.send(20)
+                self.taken(daemon)
+                with open(daemon.path, "w", encoding="utf-8") as file:
+                    file.write(self.config(host=host))
+                daemon.signal(signal.SIGHUP)
+                self.send(20)  # while it reloads
+                c.wait_for(lambda: daemon.output().count("reloaded: ") > number, "the reload")
+            self.send(10)
+            self.taken(daemon)
+            status = daemon.stop()
+        self.assertEqual(status["streams"][0]["frames_in"]["gap"].get("network", 0), 0)
+        self.assertEqual(status["streams"][0]["frames_in"]["received"], self.sent * PACKET)
+
+    def test_a_restart_at_an_address_that_overlaps(self):
+        for number, host in enumerate(self.HOSTS):
+            with self.daemon(self.config(host=host)) as daemon:
+                self.send(20)
+                c.wait_for(lambda: daemon.stream("a")["datagrams"]["read"] >= 20 * (number + 1), "the packets")
+                self.hand_over(daemon)
+
+    def test_a_reload_to_an_address_of_another_program(self):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as foreign, \
+                c.Daemon(self.folder, self.config()) as daemon:
+            foreign.bind(("127.0.0.3", self.ports["in"]))
+            with open(daemon.path, "w", encoding="utf-8") as file:
+                file.write(self.config(host="*"))
+            daemon.signal(signal.SIGHUP)
+            c.wait_for(lambda: daemon.said("in use by another program"), "the refusal")
+            self.send(20)
+            self.taken(daemon)
+            self.assertEqual(daemon.stop()["streams"][0]["epochs"], 1)
 
     def test_a_stop_while_a_reload_hands_over(self):
         """The old stream still computes, the new one has nothing yet: what is stored is the further of both, and no

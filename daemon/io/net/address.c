@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_multicast(const struct sockaddr_storage *address)
+bool address_is_group(const struct sockaddr_storage *address)
 {
     if (address->ss_family == AF_INET)
         return IN_MULTICAST(ntohl(address_v4(address)->sin_addr.s_addr));
@@ -92,7 +92,7 @@ int address_resolve(const char *text, bool to_bind, struct address *out, struct 
         return address_problem(text, problem);
     int error = resolve(host, port, AI_NUMERICSERV, &out->storage, &out->bytes, problem);
     if (error == 0)
-        out->multicast = is_multicast(&out->storage);
+        out->multicast = address_is_group(&out->storage);
     return error;
 }
 

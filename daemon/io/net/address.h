@@ -53,6 +53,9 @@ bool address_same_host(const struct sockaddr_storage *a, const struct sockaddr_s
 /* Whether it stands for every address of the machine (0.0.0.0 or ::). */
 bool address_is_any(const struct sockaddr_storage *address);
 
+/* Whether it is a multicast group. */
+bool address_is_group(const struct sockaddr_storage *address);
+
 /* The port, in the byte order of this machine. */
 uint16_t address_port(const struct sockaddr_storage *address);
 void address_set_port(struct sockaddr_storage *address, uint16_t port);

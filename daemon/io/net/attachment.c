@@ -39,6 +39,7 @@ struct job {
 struct attachment {
     struct attachment_options options;
     struct attachment_figures figures;
+    struct socket_pending pending;
     int fd;         /* the source's; -1: none yet, or not any more */
     unsigned index; /* of the interface; 0: none is watched */
     bool started, stopped, timer_gone;
@@ -104,7 +105,7 @@ int attachment_open(const struct attachment_options *options, struct attachment 
     a->options = *options;
     struct problem why;
     bool group = false;
-    int error = socket_open_receive(&options->socket, fd, granted_bytes, &why);
+    int error = socket_open_receive(&options->socket, fd, granted_bytes, &a->pending, &why);
     a->fd = error == 0 ? *fd : -1;
     if (error == 0) {
         unsigned index = socket_interface(&options->socket, &group);
@@ -129,7 +130,7 @@ int attachment_open(const struct attachment_options *options, struct attachment 
 static void open_late(struct attachment *a, struct job *job)
 {
     job->error =
-        socket_open_receive(&a->options.socket, &job->fd, &job->granted_bytes, &job->problem);
+        socket_open_receive(&a->options.socket, &job->fd, &job->granted_bytes, NULL, &job->problem);
     job->index = job->error == 0 ? socket_interface(&a->options.socket, &job->group) : 0;
 }
 
@@ -335,6 +336,11 @@ static void check(uv_timer_t *timer)
 }
 
 /* ---- life -------------------------------------------------------------------------------- */
+
+int attachment_arm(struct attachment *a, struct problem *problem)
+{
+    return a->fd >= 0 ? socket_bind_pending(a->fd, &a->options.socket, &a->pending, problem) : 0;
+}
 
 void attachment_start(struct attachment *a, uv_loop_t *loop)
 {

@@ -63,6 +63,9 @@ struct attachment;
 /* Opens the socket: *fd is the caller's; -1: it is not there yet, and `attached` brings it. */
 int attachment_open(const struct attachment_options *options, struct attachment **out, int *fd,
                     uint64_t *granted_bytes, struct problem *problem);
+/* Takes the address that the source's predecessor has until now, where it has one that overlaps.
+ * LOOP, before the predecessor stops. Returns 0 or an error; nothing has changed then. */
+int attachment_arm(struct attachment *attachment, struct problem *problem);
 void attachment_start(struct attachment *attachment, uv_loop_t *loop);
 /* Whether the socket is in its multicast group; it is from the start on. Takes effect half a second
  * later, and has none without a group. */

@@ -1,6 +1,7 @@
 /* Handover: see handover.h. */
 #include "io/net/handover.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/sock_diag.h>
 #include <pthread.h>
@@ -63,12 +64,57 @@ static bool bound_to(int fd, struct sockaddr_storage *out)
            (out->ss_family == AF_INET || out->ss_family == AF_INET6);
 }
 
-/* "*:5004" is every address of either family. */
-static bool same_address(const struct sockaddr_storage *bound, const struct address *wanted)
+static int option_of(int fd, int level, int name)
 {
-    if (address_port(bound) != address_port(&wanted->storage) || address_port(bound) == 0)
+    int value = 0;
+    socklen_t bytes = sizeof value;
+    return getsockopt(fd, level, name, &value, &bytes) == 0 ? value : 0;
+}
+
+/* Whether IPv4 datagrams reach the socket, and IPv6 ones. */
+static bool is_dual(int fd, const struct sockaddr_storage *bound)
+{
+    return bound->ss_family == AF_INET6 && address_is_any(bound) &&
+           option_of(fd, IPPROTO_IPV6, IPV6_V6ONLY) == 0;
+}
+
+static bool kernel_has_ipv6(void)
+{
+    const int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+static bool same_port(const struct sockaddr_storage *bound, const struct address *wanted)
+{
+    return address_port(bound) == address_port(&wanted->storage) && address_port(bound) != 0;
+}
+
+/* "*:5004" is every address of either family. The socket unit may say otherwise. */
+static bool same_address(const struct handed *socket, const struct sockaddr_storage *bound,
+                         const struct address *wanted)
+{
+    if (!same_port(bound, wanted))
         return false;
-    return wanted->any ? address_is_any(bound) : address_same_host(bound, &wanted->storage);
+    if (!wanted->any)
+        return address_same_host(bound, &wanted->storage);
+    return address_is_any(bound) &&
+           (socket->adopted || is_dual(socket->fd, bound) || !kernel_has_ipv6());
+}
+
+/* Some datagrams would belong to both. */
+static bool overlap(const struct handed *socket, const struct address *wanted)
+{
+    struct sockaddr_storage bound;
+    if (!bound_to(socket->fd, &bound) || !same_port(&bound, wanted))
+        return false;
+    const bool wanted_dual =
+        wanted->any || (wanted->storage.ss_family == AF_INET6 && address_is_any(&wanted->storage));
+    const bool one_family = bound.ss_family == wanted->storage.ss_family;
+    return wanted_dual || is_dual(socket->fd, &bound) ||
+           (one_family && (address_is_any(&bound) || address_is_any(&wanted->storage))) ||
+           address_same_host(&bound, &wanted->storage);
 }
 
 static uint32_t drops_of(int fd)
@@ -158,7 +204,8 @@ int handover_take(struct handover *h, const struct address *address, unsigned in
         struct handed *socket = &h->sockets[i];
         struct sockaddr_storage bound;
         if ((!socket->adopted && !socket->kept && !h->sharing) || !bound_to(socket->fd, &bound) ||
-            !same_address(&bound, address) || joined_elsewhere(h, socket->socket, interface))
+            !same_address(socket, &bound, address) ||
+            joined_elsewhere(h, socket->socket, interface))
             continue;
         if (socket->kept) { /* the source is its owner from here on */
             fd = socket->fd;
@@ -175,6 +222,65 @@ int handover_take(struct handover *h, const struct address *address, unsigned in
     }
     pthread_mutex_unlock(&h->mutex);
     return fd;
+}
+
+bool handover_overlaps(struct handover *h, const struct address *address)
+{
+    bool found = false;
+    if (h == NULL)
+        return false;
+    pthread_mutex_lock(&h->mutex);
+    for (uint32_t i = 0; h->sharing && i < h->count && !found; i++)
+        found = !h->sockets[i].adopted && !h->sockets[i].kept && overlap(&h->sockets[i], address);
+    pthread_mutex_unlock(&h->mutex);
+    return found;
+}
+
+/* Mutex held. Lets the address be bound beside the overlapping sockets of this process, or no
+ * longer. Linux asks both sides for that, and asks them only when one binds. */
+static void permit(const struct handover *h, const struct address *address, bool running,
+                   bool permits)
+{
+    for (uint32_t i = 0; i < h->count; i++) {
+        const struct handed *socket = &h->sockets[i];
+        struct sockaddr_storage bound;
+        if (socket->adopted || (!socket->kept && !running) || !overlap(socket, address) ||
+            !bound_to(socket->fd, &bound))
+            continue;
+        const int on = permits || address_is_group(&bound); /* groups are open to others */
+        setsockopt(socket->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    }
+}
+
+/* Mutex held. */
+static void close_kept(struct handover *h, const struct address *address)
+{
+    for (uint32_t i = h->count; i-- > 0;) {
+        const struct handed socket = h->sockets[i];
+        if (!socket.kept || !overlap(&socket, address))
+            continue;
+        h->sockets[i] = h->sockets[--h->count];
+        close(socket.fd);
+    }
+}
+
+int handover_bind(struct handover *h, int fd, const struct address *address, bool running)
+{
+    const int on = 1, off = address->multicast;
+    if (h == NULL)
+        return bind(fd, (const struct sockaddr *)&address->storage, address->bytes);
+    pthread_mutex_lock(&h->mutex);
+    permit(h, address, running, true);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    const int failed = bind(fd, (const struct sockaddr *)&address->storage, address->bytes);
+    const int reason = errno;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &off, sizeof off);
+    permit(h, address, running, false);
+    if (failed == 0)
+        close_kept(h, address);
+    pthread_mutex_unlock(&h->mutex);
+    errno = reason;
+    return failed;
 }
 
 void handover_register(struct handover *h, int fd)

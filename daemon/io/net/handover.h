@@ -46,6 +46,16 @@ int handover_take(struct handover *handover, const struct address *address, unsi
 /* This socket has joined its group on that interface. */
 void handover_joined(struct handover *handover, int fd, unsigned interface);
 
+/* Whether the address overlaps that of a running source's socket, which its successor replaces
+ * (handover_share): "*:5004" and 127.0.0.1:5004 do, in both orders. */
+bool handover_overlaps(struct handover *handover, const struct address *address);
+/* Binds a descriptor to an address although sockets of this process overlap it, so that the sources
+ * of both run side by side until the old one is closed; a socket of the daemon before is closed at
+ * once. `running`: beside sockets of running sources, too. Returns 0, or -1 with errno as bind(2):
+ * EADDRINUSE where another program has the address. Then all sockets are as before. Waits for
+ * nothing: any thread. */
+int handover_bind(struct handover *handover, int fd, const struct address *address, bool running);
+
 /* Enters a socket that a source bound itself. */
 void handover_register(struct handover *handover, int fd);
 /* Whether handover_take also finds sockets of running sources (a reload is in progress). */

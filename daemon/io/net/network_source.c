@@ -183,11 +183,17 @@ uint64_t network_source_memory(const struct source_options *options)
 
 int network_source_arm(struct source *source, struct problem *problem)
 {
-    return source->receiver != NULL ? receiver_arm(source->receiver, source->loop, problem) : 0;
+    const int error = attachment_arm(source->attachment, problem);
+    return error == 0 && source->receiver != NULL
+               ? receiver_arm(source->receiver, source->loop, problem)
+               : error;
 }
 
 int network_source_start(struct source *source, struct problem *problem)
 {
+    const int error = attachment_arm(source->attachment, problem);
+    if (error != 0)
+        return error;
     source->started = true;
     attachment_start(source->attachment, source->loop);
     return source->receiver != NULL ? receiver_start(source->receiver, source->loop, problem) : 0;

@@ -203,8 +203,8 @@ static int group_problem(const struct address *address, const char *interface,
 }
 
 /* `handed`: the socket is bound already, by systemd or by the stream that this one replaces. */
-static int prepare_receive(int fd, bool handed, const struct socket_receive_options *options,
-                           struct address *address, unsigned interface, struct problem *problem)
+static int prepare_receive(int fd, bool handed, struct address *address, unsigned interface,
+                           struct problem *problem)
 {
     if (!handed && address->any && address->storage.ss_family == AF_INET6)
         set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
@@ -220,19 +220,70 @@ static int prepare_receive(int fd, bool handed, const struct socket_receive_opti
         set_option(fd, SOL_SOCKET, SO_RXQ_OVFL, 1) != 0)
         return problem_set(problem, ERROR_SYSTEM,
                            "this kernel lacks SO_TIMESTAMPNS or SO_RXQ_OVFL: %s", strerror(errno));
-    if (!handed && bind(fd, (struct sockaddr *)&address->storage, address->bytes) != 0)
+    return 0;
+}
+
+static int bind_receive(int fd, const struct socket_receive_options *options,
+                        const struct address *address, struct socket_pending *pending,
+                        struct problem *problem)
+{
+    if (bind(fd, (const struct sockaddr *)&address->storage, address->bytes) == 0)
+        return 0;
+    if (errno != EADDRINUSE)
         return bind_problem(address, problem);
-    bool joined = !address->multicast || join(fd, address, interface) == 0 ||
-                  (handed && errno == EADDRINUSE); /* joined by the previous owner */
-    if (!joined)
+    if (pending != NULL && handover_overlaps(options->handover, address)) {
+        pending->pending = true;
+        return 0;
+    }
+    errno = EADDRINUSE; /* or the daemon before has left a socket there */
+    if (options->handover == NULL || handover_bind(options->handover, fd, address, false) != 0)
+        return bind_problem(address, problem);
+    return 0;
+}
+
+/* `handed`: perhaps the previous owner has joined it. */
+static int join_receive(int fd, bool handed, const struct socket_receive_options *options,
+                        const struct address *address, unsigned interface, struct problem *problem)
+{
+    if (!address->multicast)
+        return 0;
+    if (join(fd, address, interface) != 0 && !(handed && errno == EADDRINUSE))
         return group_problem(address, options->interface, problem);
     return 0;
 }
 
+static void enter_receive(int fd, const struct socket_receive_options *options,
+                          const struct address *address, unsigned interface)
+{
+    handover_register(options->handover, fd);
+    if (address->multicast)
+        handover_joined(options->handover, fd, interface);
+}
+
+int socket_bind_pending(int fd, const struct socket_receive_options *options,
+                        struct socket_pending *pending, struct problem *problem)
+{
+    int error = 0;
+    if (!pending->pending)
+        return 0;
+    if (handover_bind(options->handover, fd, &pending->address, true) != 0)
+        error = bind_problem(&pending->address, problem);
+    if (error == 0)
+        error = join_receive(fd, false, options, &pending->address, pending->interface, problem);
+    if (error != 0)
+        return error;
+    pending->pending = false;
+    enter_receive(fd, options, &pending->address, pending->interface);
+    return 0;
+}
+
 int socket_open_receive(const struct socket_receive_options *options, int *fd,
-                        uint64_t *granted_bytes, struct problem *problem)
+                        uint64_t *granted_bytes, struct socket_pending *pending,
+                        struct problem *problem)
 {
     struct address address;
+    if (pending != NULL)
+        *pending = (struct socket_pending){.pending = false};
     int error = address_resolve(options->address, true, &address, problem);
     if (error != 0)
         return error;
@@ -250,18 +301,27 @@ int socket_open_receive(const struct socket_receive_options *options, int *fd,
     *granted_bytes = handed ? buffer_of(*fd, SO_RCVBUF) : 0;
     if (*granted_bytes < clamp_bytes(options->buffer_bytes))
         *granted_bytes = set_buffer(*fd, SO_RCVBUFFORCE, SO_RCVBUF, options->buffer_bytes);
-    error = prepare_receive(*fd, handed, options, &address, interface, problem);
+    error = prepare_receive(*fd, handed, &address, interface, problem);
+    if (error == 0 && !handed)
+        error = bind_receive(*fd, options, &address, pending, problem);
+    const bool waits = error == 0 && pending != NULL && pending->pending;
+    if (error == 0 && !waits)
+        error = join_receive(*fd, handed, options, &address, interface, problem);
     if (error != 0) {
         handover_release(options->handover, *fd);
         *fd = -1;
         return error;
     }
-    if (handed)
+    if (handed) {
         log_info("stream %s: reading on from a socket that was bound before", options->stream);
-    else
-        handover_register(options->handover, *fd);
-    if (address.multicast)
-        handover_joined(options->handover, *fd, interface);
+        if (address.multicast)
+            handover_joined(options->handover, *fd, interface);
+    } else if (waits) {
+        pending->address = address;
+        pending->interface = interface;
+    } else {
+        enter_receive(*fd, options, &address, interface);
+    }
     report_buffer(options, *granted_bytes);
     return 0;
 }

@@ -25,16 +25,30 @@ struct socket_receive_options {
     struct handover *handover; /* where bound sockets may be found; NULL: nowhere */
 };
 
+/* A socket whose address the socket of a running source overlaps, which its source replaces: it is
+ * bound when that one is about to stop. */
+struct socket_pending {
+    bool pending;
+    struct address address;
+    unsigned interface;
+};
+
 /*
  * Opens a bound, non-blocking socket with kernel receive times (SO_TIMESTAMPNS) and the count of
  * drops (SO_RXQ_OVFL); close it with handover_release. Where `handover` has a socket bound to the
  * address already (from systemd, or of a stream that a reload replaces), the source reads on from
  * that one. *granted_bytes is the receive buffer in the user's terms: half of what the kernel
- * reports, which includes its own bookkeeping. Returns 0, ERROR_ABSENT when the interface or the
- * address may come later, ERROR_ADDRESS or ERROR_SYSTEM.
+ * reports, which includes its own bookkeeping. *pending says whether the socket still is to be
+ * bound (socket_bind_pending); NULL: a socket that would be is refused. Returns 0, ERROR_ABSENT
+ * when the interface or the address may come later, ERROR_ADDRESS or ERROR_SYSTEM.
  */
 int socket_open_receive(const struct socket_receive_options *options, int *fd,
-                        uint64_t *granted_bytes, struct problem *problem);
+                        uint64_t *granted_bytes, struct socket_pending *pending,
+                        struct problem *problem);
+/* Binds the socket beside those that it replaces, and joins its group. A failure leaves those as
+ * they are. Asks no name server and does not wait: loop thread. Returns as above. */
+int socket_bind_pending(int fd, const struct socket_receive_options *options,
+                        struct socket_pending *pending, struct problem *problem);
 
 struct socket_send_options {
     const char *sink; /* for messages */

@@ -215,7 +215,7 @@ static int open_udp(struct osc *osc, struct problem *problem)
     };
     uint64_t granted;
     int fd;
-    int error = socket_open_receive(&wanted, &fd, &granted, problem);
+    int error = socket_open_receive(&wanted, &fd, &granted, NULL, problem);
     if (error != 0)
         return error;
     const struct receiver_options receiver = {

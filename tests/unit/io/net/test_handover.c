@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static int open_at(const char *text, int *fd, struct problem *problem)
     const struct socket_receive_options options = {
         .stream = "s", .address = text, .buffer_bytes = 1 << 16, .handover = handover};
     uint64_t granted;
-    return socket_open_receive(&options, fd, &granted, problem);
+    return socket_open_receive(&options, fd, &granted, NULL, problem);
 }
 
 static void send_to(const char *text, const char *word)
@@ -275,6 +276,159 @@ static void the_daemon_before_leaves_sockets(void **state)
     assert_false(is_open(a) || is_open(b));
 }
 
+/* ---- addresses that overlap ---------------------------------------------------------------- */
+
+/* Whether a datagram to this host reaches the socket. */
+static bool hears(int fd, const char *host, unsigned port)
+{
+    static char word[] = "a";
+    char text[64], got[16];
+    snprintf(text, sizeof text, "%s%u", host, port);
+    const struct address to = at(text);
+    const int from = socket(to.storage.ss_family, SOCK_DGRAM, 0);
+    word[0]++;
+    assert_int_equal(
+        sendto(from, word, sizeof word, 0, (const struct sockaddr *)&to.storage, to.bytes),
+        sizeof word);
+    close(from);
+    bool heard = false;
+    while (recv(fd, got, sizeof got, MSG_DONTWAIT) > 0)
+        heard = heard || got[0] == word[0];
+    return heard;
+}
+
+static int open_pending(const char *text, int *fd, struct socket_receive_options *options,
+                        struct socket_pending *pending, struct problem *problem)
+{
+    uint64_t granted;
+    *options = (struct socket_receive_options){
+        .stream = "s", .address = text, .buffer_bytes = 1 << 16, .handover = handover};
+    return socket_open_receive(options, fd, &granted, pending, problem);
+}
+
+static const struct {
+    const char *before, *after;
+    const char *common; /* a host of both */
+} overlaps[] = {
+    {"127.0.0.1:", "*:", "127.0.0.1:"},
+    {"*:", "127.0.0.1:", "127.0.0.1:"},
+    {"0.0.0.0:", "*:", "127.0.0.1:"},
+    {"*:", "0.0.0.0:", "127.0.0.1:"},
+    {"127.0.0.1:", "0.0.0.0:", "127.0.0.1:"},
+    {"0.0.0.0:", "127.0.0.1:", "127.0.0.1:"},
+    {"[::1]:", "*:", "[::1]:"},
+    {"*:", "[::1]:", "[::1]:"},
+    {"[::1]:", "[::]:", "[::1]:"},
+    {"127.0.0.1:", "[::]:", "127.0.0.1:"},
+    {"[::]:", "127.0.0.2:", "127.0.0.2:"},
+};
+
+/* A reload: the old source receives until the new one is bound, then one of both, and at last the
+ * new one alone. */
+static void a_successor_overlaps(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof overlaps / sizeof overlaps[0]; i++) {
+        struct socket_receive_options options;
+        struct socket_pending pending;
+        struct problem problem;
+        char text[64];
+        int old, new, third;
+        snprintf(text, sizeof text, "%s0", overlaps[i].before);
+        assert_int_equal(open_at(text, &old, &problem), 0);
+        const unsigned port = socket_port(old);
+        snprintf(text, sizeof text, "%s%u", overlaps[i].after, port);
+        assert_int_equal(open_at(text, &new, &problem), ERROR_ADDRESS); /* no reload goes on */
+        handover_share(handover, true);
+        assert_int_equal(open_pending(text, &new, &options, &pending, &problem), 0);
+        handover_share(handover, false);
+        assert_true(pending.pending);
+        assert_true(hears(old, overlaps[i].common, port));
+
+        if (socket_bind_pending(new, &options, &pending, &problem) != 0)
+            fail_msg("%s after %s: %s", overlaps[i].after, overlaps[i].before, problem.text);
+        assert_false(pending.pending);
+        assert_int_equal(socket_port(new), port);
+        snprintf(text, sizeof text, "%s%u", overlaps[i].common, port);
+        assert_int_equal(open_at(text, &third, &problem), ERROR_ADDRESS); /* closed to others */
+        assert_true(hears(old, overlaps[i].common, port) != hears(new, overlaps[i].common, port));
+        handover_release(handover, old);
+        assert_true(hears(new, overlaps[i].common, port));
+        handover_release(handover, new);
+    }
+}
+
+/* Another program has part of the address: nothing changes for the source that runs. */
+static void another_program_overlaps(void **state)
+{
+    (void)state;
+    struct socket_receive_options options;
+    struct socket_pending pending;
+    struct problem problem;
+    unsigned port;
+    char text[64];
+    int old, new;
+    const int foreign = bound_before("127.0.0.3:", &port);
+    snprintf(text, sizeof text, "127.0.0.1:%u", port);
+    assert_int_equal(open_at(text, &old, &problem), 0);
+    snprintf(text, sizeof text, "*:%u", port);
+    handover_share(handover, true);
+    assert_int_equal(open_pending(text, &new, &options, &pending, &problem), 0);
+    assert_int_equal(socket_bind_pending(new, &options, &pending, &problem), ERROR_ADDRESS);
+    handover_share(handover, false);
+    assert_non_null(strstr(problem.text, "in use by another program"));
+    handover_release(handover, new);
+    assert_true(hears(old, "127.0.0.1:", port));
+    snprintf(text, sizeof text, "127.0.0.1:%u", port);
+    assert_int_equal(open_at(text, &new, &problem), ERROR_ADDRESS); /* still closed to others */
+    handover_release(handover, old);
+    close(foreign);
+}
+
+/* A restart with another address: the socket of the daemon before is closed once the new one is
+ * bound, and stays where it cannot be. */
+static void the_daemon_before_overlaps(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof overlaps / sizeof overlaps[0]; i++) {
+        for (int foreign = 0; foreign < 2; foreign++) {
+            struct problem problem;
+            unsigned port;
+            char text[64];
+            int new, other = -1;
+            const int kept = bound_before(overlaps[i].before, &port);
+            if (foreign) { /* bound in the way of a program that lets others in */
+                const int on = 1;
+                other = socket(AF_INET, SOCK_DGRAM, 0);
+                const struct sockaddr_in address = {.sin_family = AF_INET,
+                                                    .sin_port = htons((uint16_t)port),
+                                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 8)};
+                setsockopt(kept, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+                setsockopt(other, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+                if (bind(other, (const struct sockaddr *)&address, sizeof address) != 0)
+                    fail_msg("%s", strerror(errno));
+                const int off = 0;
+                setsockopt(other, SOL_SOCKET, SO_REUSEADDR, &off, sizeof off);
+            }
+            assert_true(handover_adopt(handover, kept, "convolvd-socket"));
+            snprintf(text, sizeof text, "%s%u", overlaps[i].after, port);
+            const bool open_to_all = strchr("*0[", overlaps[i].after[0]) != NULL &&
+                                     strcmp(overlaps[i].after, "[::1]:") != 0;
+            const int error = open_at(text, &new, &problem);
+            assert_int_equal(error, foreign && open_to_all ? ERROR_ADDRESS : 0);
+            assert_int_equal(is_open(kept), error != 0);
+            if (error == 0) {
+                assert_true(hears(new, overlaps[i].common, port));
+                handover_release(handover, new);
+            } else {
+                handover_drop_unused(handover);
+            }
+            if (other >= 0)
+                close(other);
+        }
+    }
+}
+
 /* Whatever stands under a name of ours. */
 static void what_is_no_bound_udp_socket_is_refused(void **state)
 {
@@ -357,6 +511,9 @@ int main(void)
         cmocka_unit_test(a_successor_reads_on),
         cmocka_unit_test(drops_are_counted_once),
         cmocka_unit_test(the_daemon_before_leaves_sockets),
+        cmocka_unit_test(a_successor_overlaps),
+        cmocka_unit_test(another_program_overlaps),
+        cmocka_unit_test(the_daemon_before_overlaps),
         cmocka_unit_test(what_is_no_bound_udp_socket_is_refused),
         cmocka_unit_test(there_is_no_limit_of_its_own),
         cmocka_unit_test(a_unit_passes_sockets),

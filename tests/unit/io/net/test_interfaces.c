@@ -366,10 +366,10 @@ static void a_changed_interface_leaves_the_old_group(void **state)
                                              .interface = "mc0",
                                              .buffer_bytes = 65536,
                                              .handover = handover};
-    assert_int_equal(socket_open_receive(&options, &old, &granted, &problem), 0);
+    assert_int_equal(socket_open_receive(&options, &old, &granted, NULL, &problem), 0);
     handover_share(handover, true);
     options.interface = "mc1";
-    assert_int_equal(socket_open_receive(&options, &new, &granted, &problem), 0);
+    assert_int_equal(socket_open_receive(&options, &new, &granted, NULL, &problem), 0);
     handover_share(handover, false);
     /* Until the exchange each receives from its own interface. */
     send_out("mc0", options.address, 1, 1);
@@ -388,7 +388,7 @@ static void a_changed_interface_leaves_the_old_group(void **state)
     /* The same interface again: reads on from the same socket. */
     handover_share(handover, true);
     int again;
-    assert_int_equal(socket_open_receive(&options, &again, &granted, &problem), 0);
+    assert_int_equal(socket_open_receive(&options, &again, &granted, NULL, &problem), 0);
     handover_share(handover, false);
     send_out("mc1", options.address, 5, 1);
     handover_release(handover, new);

@@ -226,7 +226,7 @@ static void test_a_heartbeat_costs_no_packet(void **state)
     struct problem problem;
     struct socket_receive_options again = {
         .stream = "test", .address = f.address, .buffer_bytes = 1 << 20};
-    assert_int_equal(socket_open_receive(&again, &f.fd, &granted, &problem), 0);
+    assert_int_equal(socket_open_receive(&again, &f.fd, &granted, NULL, &problem), 0);
     assert_int_equal(socket_port(f.fd), port);
     struct result result = result_of(silence, 100, 1);
     sink_rtp.put(f.sink, &result);

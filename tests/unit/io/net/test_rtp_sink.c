@@ -260,7 +260,7 @@ static void test_refused_packets_are_unreachable(void **state)
     struct problem problem;
     struct socket_receive_options again = {
         .stream = "test", .address = f.address, .buffer_bytes = 1 << 20};
-    assert_int_equal(socket_open_receive(&again, &f.fd, &granted, &problem), 0);
+    assert_int_equal(socket_open_receive(&again, &f.fd, &granted, NULL, &problem), 0);
     struct sink_ledger before;
     sink_rtp.ledger(f.sink, &before);
     assert_true(before.dropped[DROP_UNREACHABLE] > 0);

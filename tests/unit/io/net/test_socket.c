@@ -99,7 +99,7 @@ static void test_refusals_say_what_to_do(void **state)
     char address[32];
     struct socket_receive_options options = {
         .stream = "test", .address = "127.0.0.1:0", .buffer_bytes = 65536};
-    assert_int_equal(socket_open_receive(&options, &first, &granted, &problem), 0);
+    assert_int_equal(socket_open_receive(&options, &first, &granted, NULL, &problem), 0);
     assert_true(granted >= 65536);
     snprintf(address, sizeof address, "127.0.0.1:%u", socket_port(first));
     options.address = address;
@@ -117,7 +117,7 @@ static void test_refusals_say_what_to_do(void **state)
             options.address = refusals[i].address;
         options.interface = refusals[i].interface;
         second = -2;
-        int error = socket_open_receive(&options, &second, &granted, &problem);
+        int error = socket_open_receive(&options, &second, &granted, NULL, &problem);
         assert_int_equal(error, refusals[i].error);
         assert_int_equal(second, -1);
         if (strstr(problem.text, refusals[i].expect) == NULL)
