@@ -14,6 +14,7 @@
 #include "clients/ctl/cluster.h"
 #include "clients/ctl/hits.h"
 #include "clients/ctl/local.h"
+#include "clients/ctl/reload.h"
 #include "clients/ctl/reply.h"
 #include "clients/ctl/save.h"
 #include "clients/ctl/snapshot.h"
@@ -170,6 +171,16 @@ static int print_names(const json_t *reply)
     return EXIT_SUCCESS;
 }
 
+static int reload(const struct options *options, int count, char *const *words)
+{
+    struct problem problem;
+    struct reload_options reload_options;
+    int error = reload_options_read(count, words, &reload_options, &problem);
+    if (error == 0)
+        error = reload_run(&options->client, &reload_options, options->json, &problem);
+    return error == 0 ? EXIT_SUCCESS : error == RELOAD_PRINTED ? EXIT_FAILURE : fail(&problem);
+}
+
 /* Removes the word from the list; false: it is not there. */
 static bool take_word(int *count, char **words, const char *word)
 {
@@ -265,6 +276,8 @@ static int run(struct options *options, int count, char **words)
         return watch(options, count, words);
     if (strcmp(words[0], "snapshot") == 0)
         return snapshot(options, count, words);
+    if (strcmp(words[0], "reload") == 0)
+        return reload(options, count, words);
     return ask(options, count, words);
 }
 

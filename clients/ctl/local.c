@@ -13,7 +13,8 @@
 
 static const char *const severities[] = {"error", "warning", "notice"};
 
-/* "FILE:LINE: error: text" or "convolvd: error: text"; without a severity the line is a note. */
+/* "FILE:LINE: error: text", "FILE: error: text" or "convolvd: error: text"; without a severity the
+ * line is a note. */
 static json_t *problem_of(char *line)
 {
     for (size_t i = 0; i < sizeof severities / sizeof *severities; i++) {
@@ -28,7 +29,8 @@ static json_t *problem_of(char *line)
         const bool placed = number > 0 && *end == '\0';
         if (placed)
             *colon = '\0';
-        return json_pack("{s:s?, s:o, s:s, s:s}", "file", placed ? line : NULL, "line",
+        const bool own = !placed && strcmp(line, "convolvd") == 0;
+        return json_pack("{s:s?, s:o, s:s, s:s}", "file", own ? NULL : line, "line",
                          placed ? json_integer(number) : json_null(), "severity", severities[i],
                          "text", at + strlen(mark));
     }

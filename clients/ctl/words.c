@@ -259,6 +259,9 @@ const struct own_word own_words[] = {
      "Writes what save prints as a fragment, CONFIG.d/99-saved-TIME.conf, once the configuration "
      "is "
      "proven valid with it."},
+    {"reload --or-signal", "PID",
+     "For systemctl reload: sends SIGHUP to this process where no control socket answers, and does "
+     "not hear whether the configuration was taken over."},
     {"events -f", "[--since N]",
      "Goes on with what happens; without -f it prints the events that are kept."},
     {"hits -f", "[--analysis NAME] [--kind KIND] [--since N]",

@@ -2,7 +2,7 @@
 
 # convolvd@NAME: the same text with a configuration and directories of its own.
 INSTANCE := -e 's|/etc/convolvd/convolvd.conf|/etc/convolvd/%i.conf|' -e 's|convolvd.socket ||' \
-    -e 's,^\(Runtime\|State\|Cache\)Directory=convolvd,&-%i,' -e 's,/var/\(lib\|cache\)/convolvd,&-%i,g' \
+    -e 's,/run/convolvd/,/run/convolvd-%i/,g' -e 's,^\(Runtime\|State\|Cache\)Directory=convolvd,&-%i,' -e 's,/var/\(lib\|cache\)/convolvd,&-%i,g' \
     -e 's|^Description=.*|& (%i)|' -e 's|systemctl edit convolvd|&@NAME|' \
     -e 's,convolvd-\(control\|observe\)\.socket,convolvd-\1@%i.socket,g'
 INSTANCE_SOCKET := -e 's,/run/convolvd\(/\|$$\),/run/convolvd-%i\1,' -e 's|convolvd\.service|convolvd@%i.service|' \

@@ -205,6 +205,12 @@ struct config_alarm {
     bool exec;
 };
 
+/* A setting that cannot change while the daemon runs. */
+struct config_fixed {
+    const char *section, *key; /* key "": the section as a whole */
+    char hash[CONFIG_HASH_TEXT];
+};
+
 /* The files that override the main file PATH, in the order in which they were read. */
 struct config_fragments {
     const char *folder; /* PATH.d; NULL: the configuration was read from memory */
@@ -235,8 +241,10 @@ struct config {
     uint32_t alarm_count;
     const char *path; /* the main file's name */
     struct config_fragments fragments;
-    char hash[CONFIG_HASH_TEXT]; /* SHA-256 of every setting made, in order of section and key;
-                                    comments do not count */
+    char hash[CONFIG_HASH_TEXT];      /* SHA-256 of every setting made, in order of section and key;
+                                         comments do not count */
+    const struct config_fixed *fixed; /* the keys that fixed_hash covers */
+    unsigned fixed_count;
     char fixed_hash[CONFIG_HASH_TEXT];  /* of what cannot change while running: [device] and the
                                            directories */
     char shared_hash[CONFIG_HASH_TEXT]; /* of what all daemons that may compute the same streams
@@ -293,6 +301,11 @@ int config_load_text(const char *name, const char *text, size_t bytes,
  * reload puts another in its place. Thread of config_free. */
 struct config *config_hold(const struct config *config);
 void config_free(struct config *config); /* NULL is fine */
+
+/* Names what differs between the two of what fixed_hash covers: "`threads` in [device] and `port`
+ * in [osc] have". */
+void config_fixed_changes(const struct config *before, const struct config *after, char *text,
+                          size_t bytes);
 
 /* By name; -1 when there is none. */
 int config_find_stream(const struct config *config, const char *name);

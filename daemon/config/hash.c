@@ -253,22 +253,130 @@ static void hash_shared(const struct build *build)
     digest_finish(&sha, config->shared_hash);
 }
 
-static void hash_fixed(const struct build *build)
+static void add_fixed(struct config *config, struct config_fixed *list, const char *section,
+                      const char *key, struct sha256_ctx *sha)
 {
-    struct config *config = build->config;
-    struct sha256_ctx sha;
-    sha256_init(&sha);
-    hash_section(&sha, raw_find(build->raw, SECTION_DEVICE, ""));
-    hash_section(&sha, raw_find(build->raw, SECTION_OSC, ""));
-    hash_section(&sha, raw_find(build->raw, SECTION_CLUSTER, ""));
-    hash_optional(&sha, config->osc.used ? "used" : NULL);
-    hash_optional(&sha, config->device.kernels_dir);
-    hash_optional(&sha, config->device.cache_dir);
-    hash_optional(&sha, config->daemon.state_directory);
-    digest_finish(&sha, config->fixed_hash);
+    struct config_fixed *fixed = &list[config->fixed_count++];
+    fixed->section = section;
+    fixed->key = key;
+    digest_finish(sha, fixed->hash);
 }
 
-void config_hashes(struct build *build)
+static void add_fixed_text(struct config *config, struct config_fixed *list, const char *section,
+                           const char *key, const char *text)
+{
+    struct sha256_ctx sha;
+    if (text == NULL)
+        return;
+    sha256_init(&sha);
+    digest_text(&sha, text);
+    add_fixed(config, list, section, key, &sha);
+}
+
+/* The settings of a section that were made. */
+static void add_fixed_section(const struct build *build, struct config_fixed *list,
+                              enum section_kind kind)
+{
+    const struct raw_section *section = raw_find(build->raw, kind, "");
+    for (unsigned i = 0; i < schema_count(kind); i++) {
+        const struct option_row *row = &schema_at(kind, i)->row;
+        const struct raw_setting *setting = &section->settings[i];
+        struct sha256_ctx sha;
+        const bool resolved = kind == SECTION_DEVICE && row->type == OPTION_PATH; /* see below */
+        if (setting->count == 0 || row->running || resolved)
+            continue;
+        sha256_init(&sha);
+        for (unsigned k = 0; k < setting->count; k++)
+            digest_text(&sha, setting->items[k].text);
+        add_fixed(build->config, list, schema_sections[kind].word, row->key, &sha);
+    }
+}
+
+/* 0 or ERROR_MEMORY. */
+static int hash_fixed(const struct build *build)
+{
+    struct config *config = build->config;
+    const enum section_kind kinds[] = {SECTION_DEVICE, SECTION_OSC, SECTION_CLUSTER};
+    size_t most = 4;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        most += schema_count(kinds[i]);
+    struct config_fixed *list = config_alloc(build->memory, most, sizeof *list);
+    if (list == NULL)
+        return ERROR_MEMORY;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        add_fixed_section(build, list, kinds[i]);
+    add_fixed_text(config, list, schema_sections[SECTION_OSC].word, "",
+                   config->osc.used ? "used" : NULL);
+    /* Directories as they were resolved: they may come from the environment. */
+    add_fixed_text(config, list, "device", schema_key(KEY_KERNELS)->row.key,
+                   config->device.kernels_dir);
+    add_fixed_text(config, list, "device", schema_key(KEY_CACHE)->row.key,
+                   config->device.cache_dir);
+    add_fixed_text(config, list, "daemon", schema_key(KEY_STATE_DIRECTORY)->row.key,
+                   config->daemon.state_directory);
+    config->fixed = list;
+    struct sha256_ctx sha;
+    sha256_init(&sha);
+    for (unsigned i = 0; i < config->fixed_count; i++) {
+        digest_text(&sha, list[i].section);
+        digest_text(&sha, list[i].key);
+        digest_text(&sha, list[i].hash);
+    }
+    digest_finish(&sha, config->fixed_hash);
+    return 0;
+}
+
+static bool is_fixed(const struct config *config, const struct config_fixed *fixed)
+{
+    for (unsigned i = 0; i < config->fixed_count; i++)
+        if (strcmp(config->fixed[i].section, fixed->section) == 0 &&
+            strcmp(config->fixed[i].key, fixed->key) == 0)
+            return strcmp(config->fixed[i].hash, fixed->hash) == 0;
+    return false;
+}
+
+static bool has_fixed(const struct config *config, const struct config_fixed *fixed)
+{
+    for (unsigned i = 0; i < config->fixed_count; i++)
+        if (strcmp(config->fixed[i].section, fixed->section) == 0 &&
+            strcmp(config->fixed[i].key, fixed->key) == 0)
+            return true;
+    return false;
+}
+
+struct changed_keys {
+    char *text;
+    size_t bytes, used;
+    unsigned count;
+};
+
+static void name_key(struct changed_keys *keys, const struct config_fixed *fixed)
+{
+    const char *comma = keys->count++ > 0 ? ", " : "";
+    const bool whole = fixed->key[0] == '\0';
+    const size_t room = keys->bytes - keys->used;
+    const int length =
+        whole ? snprintf(keys->text + keys->used, room, "%s[%s]", comma, fixed->section)
+              : snprintf(keys->text + keys->used, room, "%s`%s` in [%s]", comma, fixed->key,
+                         fixed->section);
+    keys->used += (size_t)length < room ? (size_t)length : room - 1;
+}
+
+void config_fixed_changes(const struct config *before, const struct config *after, char *text,
+                          size_t bytes)
+{
+    struct changed_keys keys = {.text = text, .bytes = bytes};
+    text[0] = '\0';
+    for (unsigned i = 0; i < after->fixed_count; i++)
+        if (!is_fixed(before, &after->fixed[i]))
+            name_key(&keys, &after->fixed[i]);
+    for (unsigned i = 0; i < before->fixed_count; i++)
+        if (!has_fixed(after, &before->fixed[i]))
+            name_key(&keys, &before->fixed[i]);
+    snprintf(text + keys.used, bytes - keys.used, keys.count == 1 ? " has" : " have");
+}
+
+int config_hashes(struct build *build)
 {
     struct raw *raw = build->raw;
     struct sha256_ctx sha;
@@ -276,11 +384,13 @@ void config_hashes(struct build *build)
         hash_analysis(build, i);
     for (uint32_t i = 0; i < build->config->stream_count; i++)
         hash_stream(build, i);
-    hash_fixed(build);
+    if (hash_fixed(build) != 0)
+        return ERROR_MEMORY;
     sha256_init(&sha);
     qsort(raw->sections, raw->count, sizeof *raw->sections, compare_sections);
     hash_shared(build);
     for (unsigned s = 0; s < raw->count; s++)
         hash_settings(&sha, raw->sections[s], true);
     digest_finish(&sha, build->config->hash);
+    return 0;
 }

@@ -181,7 +181,7 @@ struct stream_facts driver_stream_facts(const struct build *build,
 int driver_check_all(struct build *build);
 
 /* Last, when nothing was wrong. Puts raw->sections in order. */
-void config_hashes(struct build *build);
+int config_hashes(struct build *build); /* 0 or ERROR_MEMORY */
 
 /* config/results.c: sets each stream's `results`. */
 void config_results(struct build *build);

@@ -338,7 +338,7 @@ static int finish(struct raw *raw, const char *name, const struct config_world *
         status = build_config(&build);
         if (status == 0 && raw->errors->errors == 0) {
             config_results(&build);
-            config_hashes(&build);
+            status = config_hashes(&build);
         }
     }
     config_errors_sort(raw->errors, name);

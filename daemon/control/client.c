@@ -228,25 +228,39 @@ json_t *client_next(struct client *client, int timeout_ms, struct problem *probl
     return take_line(client, problem);
 }
 
-int client_ask(struct client *client, json_t *request, json_t **reply, struct problem *problem)
+/* *reply is also a reply that is not `ok`. */
+static int ask(struct client *client, json_t *request, int timeout_ms, json_t **reply,
+               struct problem *problem)
 {
     *reply = NULL;
     int error = send_request(client, request, problem);
-    json_t *answer = error == 0 ? client_next(client, ANSWER_MS, problem) : NULL;
+    json_t *answer = error == 0 ? client_next(client, timeout_ms, problem) : NULL;
     while (answer != NULL && json_object_get(answer, "ok") == NULL) { /* an event */
         json_decref(answer);
-        answer = client_next(client, ANSWER_MS, problem);
+        answer = client_next(client, timeout_ms, problem);
     }
     if (answer == NULL)
         return error != 0 ? error : (int)problem->error;
-    if (json_is_true(json_object_get(answer, "ok"))) {
-        *reply = answer;
+    *reply = answer;
+    if (json_is_true(json_object_get(answer, "ok")))
         return 0;
-    }
     const char *said = json_string_value(json_object_get(answer, "error"));
-    problem_set(problem, ERROR_ARGUMENT, "%s", said != NULL ? said : "the daemon refused");
-    json_decref(answer);
-    return problem->error;
+    return problem_set(problem, ERROR_ARGUMENT, "%s", said != NULL ? said : "the daemon refused");
+}
+
+int client_ask(struct client *client, json_t *request, json_t **reply, struct problem *problem)
+{
+    const int error = ask(client, request, ANSWER_MS, reply, problem);
+    if (error != 0) {
+        json_decref(*reply);
+        *reply = NULL;
+    }
+    return error;
+}
+
+int client_ask_long(struct client *client, json_t *request, json_t **reply, struct problem *problem)
+{
+    return ask(client, request, -1, reply, problem);
 }
 
 /* ---- status ------------------------------------------------------------------------------ */

@@ -36,6 +36,10 @@ int client_take_fd(struct client *client);
  * *reply is then NULL. */
 int client_ask(struct client *client, json_t *request, json_t **reply, struct problem *problem);
 
+/* The same, waiting for as long as it takes; *reply is also a reply that is not `ok`. */
+int client_ask_long(struct client *client, json_t *request, json_t **reply,
+                    struct problem *problem);
+
 /* Prints the status table of the daemon that listens at `path`, NULL: of the one that is found.
  * With `watch` again every second until the daemon ends. 0 or an error with its sentence. */
 int client_show_status(const char *path, bool watch, struct problem *problem);

@@ -149,7 +149,7 @@ const struct command_row command_table[CONTROL_WORDS] = {
         .osc = "/convolvd/rig/reset-counters"},
     [CONTROL_RELOAD] = {"reload", ROLE_CONTROL, .costly = true,
         .summary = "Reads the configuration again; streams that have not changed run on.",
-        .answer = "`kept`, `changed` and `removed`, numbers of streams",
+        .answer = "`kept`, `changed` and `removed`, numbers of streams. A refusal has `problems` besides, a list with `file`, `line`, `severity` and `text`, where the configuration is wrong",
         .example = "{\"command\": \"reload\"}",
         .shell = "convolvctl reload",
         .osc = "/convolvd/reload i 9001"},

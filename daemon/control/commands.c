@@ -279,6 +279,14 @@ void commands_reload_started(struct commands *commands)
         call->covered = true;
 }
 
+static json_t *answer_refused(const struct reload_outcome *outcome)
+{
+    json_t *answer = commands_failure("config", outcome->text);
+    if (outcome->problems != NULL)
+        json_object_set(answer, "problems", outcome->problems);
+    return answer;
+}
+
 void commands_reloaded(struct commands *commands, const struct reload_outcome *outcome)
 {
     if (commands == NULL)
@@ -287,7 +295,7 @@ void commands_reloaded(struct commands *commands, const struct reload_outcome *o
         next = call->next;
         if (call->row != &command_table[CONTROL_RELOAD] || !call->covered)
             continue;
-        call_finish(call, outcome->error != 0 ? commands_failure("config", outcome->text)
+        call_finish(call, outcome->error != 0 ? answer_refused(outcome)
                                               : json_pack("{s:b, s:I, s:I, s:I}", "ok", 1, "kept",
                                                           (json_int_t)outcome->kept, "changed",
                                                           (json_int_t)outcome->changed, "removed",

@@ -55,6 +55,8 @@ void commands_on_repeat(struct commands *commands,
 struct reload_outcome {
     int error;
     const char *text;
+    json_t
+        *problems; /* messages behind `text`, as convolvctl check --json lists them; NULL: none */
     uint32_t kept, changed, removed; /* streams */
 };
 /* A reload begins: it answers those who have asked so far. */

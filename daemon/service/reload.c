@@ -3,6 +3,7 @@
 #include "service/reload.h"
 
 #include <assert.h>
+#include <jansson.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,12 +86,34 @@ static void retire_made(struct reload *reload, const struct reload_work *work)
     begin_retirement(reload);
 }
 
-static void tell_refused(const struct reload *reload, const struct problem *problem)
+/* The messages as `convolvctl check --json` lists them, at most PROBLEMS_MAX. */
+static json_t *list_problems(const struct config_errors *errors)
 {
-    const struct reload_outcome outcome = {.error = problem->error, .text = problem->text};
+    enum { PROBLEMS_MAX = 256 };
+    json_t *list = json_array();
+    for (unsigned i = 0; i < errors->count && i < PROBLEMS_MAX; i++) {
+        const struct config_message *message = &errors->messages[i];
+        json_array_append_new(
+            list,
+            json_pack("{s:s, s:o, s:s, s:s}", "file", message->file, "line",
+                      message->line > 0 ? json_integer(message->line) : json_null(), "severity",
+                      message->warning ? "warning" : "error", "text", message->text));
+    }
+    return list;
+}
+
+/* `errors`: what is wrong with the configuration; NULL: something else. */
+static void tell_refused(const struct reload *reload, const struct problem *problem,
+                         const struct config_errors *errors)
+{
+    const bool listed = errors != NULL && errors->count > 0;
+    const struct reload_outcome outcome = {.error = problem->error,
+                                           .text = problem->text,
+                                           .problems = listed ? list_problems(errors) : NULL};
     event_raise(&(struct event_subject){.kind = EVENT_RELOAD, .severity = LOG_LEVEL_ERROR},
                 "reload refused: %s; the configuration in use stays", problem->text);
     reload->host.finished(reload->host.context, &outcome);
+    json_decref(outcome.problems);
 }
 
 static int connect_made(const struct reload *reload)
@@ -226,7 +249,7 @@ static void on_prepared(struct reload *reload, struct reload_work *work)
     }
     reload->work = NULL;
     retire_made(reload, work);
-    tell_refused(reload, &work->problem);
+    tell_refused(reload, &work->problem, &work->errors);
     reload_work_free(work);
 }
 
@@ -246,7 +269,7 @@ void reload_start(struct reload *reload)
         problem_set(&problem, ERROR_LIMIT,
                     "%d changes or reloads hang already and were left behind; restart the daemon",
                     JOBS_LEFT_MAX);
-        tell_refused(reload, &problem);
+        tell_refused(reload, &problem, NULL);
         return;
     }
     struct reload_work *work = reload_work_new(process, on_returned, reload);
@@ -257,7 +280,7 @@ void reload_start(struct reload *reload)
     }
     reload_work_free(work);
     problem_set(&problem, ERROR_SYSTEM, "no thread or no memory for it");
-    tell_refused(reload, &problem);
+    tell_refused(reload, &problem, NULL);
 }
 
 bool reload_busy(const struct reload *reload)
@@ -440,7 +463,7 @@ static void on_late(void *context, const char *stream, const char *step, struct 
         takeover_note_hung(reload->process->takeover, engine);
     if (reload->step == STEP_PREPARING) {
         handover_share(reload->process->environment->handover, false);
-        tell_refused(reload, &problem);
+        tell_refused(reload, &problem, NULL);
     } else {
         log_error("what a reload has replaced cannot be freed: %s", problem.text);
         reload->released = NULL;

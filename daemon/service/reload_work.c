@@ -13,32 +13,52 @@
 
 /* ---- the job's thread -------------------------------------------------------------------- */
 
+/* "FILE has 2 errors; the first: FILE:3: TEXT", for those who do not see the others. */
+static void summarize(struct reload_work *work, int error)
+{
+    const struct config_errors *errors = &work->errors;
+    const char *path = work->in_use->path;
+    char count[4096 + 64] = "", line[24] = "";
+    unsigned first = 0;
+    while (first < errors->count && errors->messages[first].warning)
+        first++;
+    if (first == errors->count) {
+        problem_set(&work->problem, error, "%s: %s", path, error_sentence(error));
+        return;
+    }
+    const struct config_message *message = &errors->messages[first];
+    if (errors->errors > 1)
+        snprintf(count, sizeof count, "%s has %u errors; the first: ", path, errors->errors);
+    if (message->line > 0)
+        snprintf(line, sizeof line, ":%u", message->line);
+    problem_set(&work->problem, error, "%s%s%s: %s", count, message->file, line, message->text);
+}
+
 /* Messages about the configuration go to the log, each with file and line. */
 static int read_config(struct reload_work *work)
 {
-    struct config_errors errors = {0};
-    const char *path = work->in_use->path;
-    int error = config_load(path, &work->config, &errors);
-    for (unsigned i = 0; i < errors.count; i++) {
-        const struct config_message *message = &errors.messages[i];
+    const struct config_errors *errors = &work->errors;
+    int error = config_load(work->in_use->path, &work->config, &work->errors);
+    for (unsigned i = 0; i < errors->count; i++) {
+        const struct config_message *message = &errors->messages[i];
         log_line(message->warning ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR, "%s:%u: %s", message->file,
                  message->line, message->text);
     }
     if (error < 0)
-        problem_set(&work->problem, error, "%s has %u error%s (see above)", path, errors.errors,
-                    errors.errors == 1 ? "" : "s");
-    config_errors_free(&errors);
+        summarize(work, error);
     return error;
 }
 
 static int compare_fixed(struct reload_work *work)
 {
+    char keys[300];
     if (strcmp(work->config->fixed_hash, work->in_use->fixed_hash) == 0)
         return 0;
-    return problem_set(
-        &work->problem, ERROR_UNSUPPORTED,
-        "[device], [osc] or a directory of [daemon] has changed, which only a restart can "
-        "take over: systemctl restart convolvd");
+    config_fixed_changes(work->in_use, work->config, keys, sizeof keys);
+    return problem_set(&work->problem, ERROR_UNSUPPORTED,
+                       "%s changed, which only a restart can take over: systemctl restart "
+                       "convolvd; or take the change back",
+                       keys);
 }
 
 struct pipeline *reload_work_made(const struct reload_work *work, const char *name)
@@ -206,6 +226,7 @@ void reload_work_free(struct reload_work *work)
     if (work == NULL)
         return;
     config_free(work->in_use);
+    config_errors_free(&work->errors);
     job_close(&work->job);
     free(work->running);
     free(work);

@@ -41,7 +41,8 @@ struct reload_work {
     uint32_t made_count, kept;
     int error;
     struct problem problem;
-    struct reload_work *next; /* of those that are back */
+    struct config_errors errors; /* messages about the configuration, for requesters */
+    struct reload_work *next;    /* of those that are back */
 };
 
 /* `running_count` is what runs now. NULL: out of memory. */

@@ -225,9 +225,14 @@ class Control(Case):
         answer = control.ask("reload")
         self.assertEqual((answer["ok"], answer["kept"], answer["changed"]), (True, 1, 0))
         with open(daemon.path, "a", encoding="utf-8") as file:
-            file.write("[stream broken]\n")
+            file.write("[stream broken]\nnonsense = 1\n")
         answer = control.ask("reload")
         self.assertEqual((answer["ok"], answer["code"]), (False, "config"))
+        self.assertNotIn("above", answer["error"])
+        checked = subprocess.run([os.path.join(c.BUILD, "convolvctl"), "check", daemon.path, "--json"], capture_output=True,
+                                 text=True, check=False)
+        self.assertEqual(answer["problems"], json.loads(checked.stdout)["problems"])
+        self.assertIn("nonsense", " ".join(problem["text"] for problem in answer["problems"]))
 
     def test_no_socket_is_told(self):
         daemon = self.daemon()
@@ -330,6 +335,7 @@ class Tool(Case):
         for text in ("output 2 gain -6.00 dB", "no longer muted", "filter two from output frame", "mark: load step 2", f"(uid {os.getuid()})"):
             self.assertIn(text, events)
         self.assertIn("kept: 1", self.ctl("reload"))
+        self.assertIn("takes no words but --or-signal", self.ctl("reload", "now", code=1))
         self.assertIn("levels in dB of full scale", self.ctl("watch", "--seconds", "0.1"))
         for words, text in ((("gain", "s"), "needs `gain_db`"), (("gain", "s", "loud"), "is a number in dB"), (("gain", "s", "1", "2"), "too many"),
                             (("gain", "s", "1", "--speed", "2"), "no such option"), (("sing",), "no such command"),
@@ -387,6 +393,54 @@ class Tool(Case):
         wrong = [problem for problem in answer["problems"] if problem["severity"] == "error"]
         self.assertEqual({problem["file"] for problem in wrong}, {path})
         self.assertTrue(all(problem["line"] > 0 and problem["text"] for problem in wrong), wrong)
+
+    def test_a_refused_reload_prints_what_check_does(self):
+        daemon = self.daemon()
+        with open(daemon.path, encoding="utf-8") as file:
+            good = file.read()
+
+        def rewrite(text):
+            with open(daemon.path, "w", encoding="utf-8") as file:
+                file.write(text)
+        for text in (good + "[stream broken]\nnonsense = 1\n", good.replace("[filter ", "[filer "), ""):
+            rewrite(text)
+            checked = subprocess.run([os.path.join(c.BUILD, "convolvd"), "--check", daemon.path], capture_output=True, text=True, check=False)
+            lines = checked.stderr.splitlines()
+            said = self.ctl("reload", code=1).splitlines()
+            self.assertEqual(said[:-1], [line for line in lines if not line.startswith("convolvd:")], text)
+            errors = sum(": error: " in line and not line.startswith("convolvd:") for line in lines)
+            self.assertIn(f"the configuration has {errors} error", said[-1])
+            done = subprocess.run([os.path.join(c.BUILD, "convolvctl"), "--json", "reload"], capture_output=True, text=True, check=False,
+                                  env={**os.environ, "RUNTIME_DIRECTORY": self.folder})
+            answer = json.loads(done.stdout)
+            self.assertEqual((done.returncode, answer["ok"], len(answer["problems"])), (1, False, len(said) - 1))
+            checked = json.loads(self.json("check", daemon.path))
+            self.assertEqual(answer["problems"], checked["problems"])
+        # What only a restart takes over is named.
+        def added(section, lines):
+            return good.replace(f"[{section}]\n", f"[{section}]\n{lines}") if f"[{section}]\n" in good else good + f"[{section}]\n{lines}"
+        for section, lines, names in (("device", "batches = 5\nself check = 3 s\n", "`batches` in [device], `self check` in [device] have changed"),
+                                      ("cluster", "lease = 3 s\n", "`lease` in [cluster] has changed"),
+                                      ("daemon", f"state directory = {self.folder}\n", "`state directory` in [daemon]")):
+            rewrite(added(section, lines))
+            self.assertIn(names, self.ctl("reload", code=1))
+        rewrite(good)
+        self.assertIn("kept: 1", self.ctl("reload"))
+
+    def json(self, *words):
+        return subprocess.run([os.path.join(c.BUILD, "convolvctl"), "--json", *words], capture_output=True, text=True, check=False).stdout
+
+    def test_reload_without_a_control_socket(self):
+        """For `systemctl reload`: SIGHUP instead, said; never another daemon."""
+        daemon = self.daemon()
+        pid = str(daemon.process.pid)
+        for number, path in enumerate((f"{self.folder}/nowhere.sock", f"{self.folder}/observe.sock")):
+            words = ("--socket", path, "reload")
+            self.ctl(*words, code=1)
+            self.ctl(*words, "--or-signal", pid)
+            c.wait_for(lambda count=number: sum("reloaded: " in line for line in daemon.lines) > count, "a reload")
+        for pid in ("0", "1", "-1", "x", "12x", "99999999999"):
+            self.assertIn("--or-signal PID", self.ctl("--socket", path, "reload", "--or-signal", pid, code=1))
 
     def test_saved_changes_survive_a_restart(self):
         with self.daemon() as daemon:

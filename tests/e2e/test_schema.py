@@ -199,6 +199,9 @@ class Schema(unittest.TestCase):
         self.fits("answer.status", self.get("/api/v1/status"))
         self.fits("error", json.loads(self.web.get("/api/v1/nothing")[1]))
         self.ask("gain", {"stream": "nobody", "gain_db": 0}, expect=404)
+        with open(self.daemon.path, "a", encoding="utf-8") as file:
+            file.write("[stream broken]\n")
+        self.ask("reload", {}, expect=400)
         described = api_schema.all_members(["error", *(n for n in api_schema.DEFINITIONS if n.startswith("answer."))])
         unseen = {member for member in described - self.seen - RARE if not member.startswith(ELSEWHERE) and not member.endswith(".id")
                   and member.split(".")[-1] not in ("network", "sound", "partition")}

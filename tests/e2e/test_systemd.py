@@ -364,12 +364,22 @@ class Systemd(unittest.TestCase):
         pid = show("MainPID")
         since = cursor()
         np.save("/etc/convolvd/f.npy", c.random_taps(2, TAPS))
-        run("systemctl", "reload", "convolvd")
-        wait_for(lambda: "reloaded: 0 streams unchanged, 1 changed or new" in journal(since=since), "the reload", 20)
+        run("systemctl", "reload", "convolvd")  # waits until the configuration is in use
+        self.assertIn("reloaded: 0 streams unchanged, 1 changed or new", journal(since=since))
         configure("[sink bad]\ntype = rtp\nstream = nobody\naddress = 127.0.0.1:6002\n")
+        refused = subprocess.run(["systemctl", "reload", "convolvd"], capture_output=True, text=True, timeout=100, check=False)
+        self.assertNotEqual(refused.returncode, 0, refused.stderr)
+        said = journal(since=since)
+        for words in ("reload refused", f"{CONF}:", "nobody", "the configuration has 1 error; the one in use stays"):
+            self.assertIn(words, said)
+        self.assertEqual(show("ActiveState"), ["active"])
+        # Without a control socket SIGHUP does the same, and nothing waits for it.
+        configure()
+        run("systemctl", "stop", "convolvd-control.socket")
+        since = cursor()
         run("systemctl", "reload", "convolvd")
-        wait_for(lambda: "reload refused" in journal(since=since), "the refusal", 20)
-        self.assertIn("nobody", journal(since=since))
+        self.assertIn("got SIGHUP instead", journal(since=since))
+        wait_for(lambda: "reloaded: " in journal(since=since), "the reload", 20)
         wait_for(lambda: show("ActiveState") == ["active"], "active again", 10)
         self.assertEqual((show("MainPID"), show("NRestarts")), (pid, ["0"]))
         rig("--rate", RATE, "--seconds", 0.2)
@@ -380,6 +390,7 @@ class Systemd(unittest.TestCase):
         self.assertEqual(show("Result", "ExecMainStatus", "ActiveState"), ["success", "0", "inactive"])
         self.assertIn("Terminated: stopping", journal(since=since))
         self.assertFalse(os.path.exists("/run/convolvd/observe.sock"))
+        run("systemctl", "start", "convolvd-control.socket")
 
     def test_8b_an_alarm_starts_a_program(self):
         """Through a file and a path unit: the daemon has no right to start anything, the program runs as a user of its
