@@ -6,6 +6,7 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/init.h"
 #include "core/log.h"
 #include "device/compiler.h"
 #include "device/compiler_child.h"
@@ -34,6 +35,7 @@ int cli_main(int argc, char **argv)
     int status;
     if (cli_helper(argc, argv, &status))
         return status;
+    init_fork();
     if (arguments_parse(argc, argv, &arguments, &problem) < 0) {
         log_error("%s", problem.text);
         return EXIT_FAILURE;
