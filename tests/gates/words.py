@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""One term for one thing: the words of words.txt appear nowhere in the tree.
+"""One term for one thing: the words in the last column of docs/glossary.md appear nowhere in the tree.
 
-A real use of such a word (another program's option, a proper name) stands in words-allowed.txt.
+The search is for whole words, in any case and across line ends; `_` ends a word. A real use of such a word (another
+program's option, a proper name) stands in words-allowed.txt.
 """
 import re
 
@@ -9,18 +10,21 @@ from common import files, finish, line_of, read, rule, table
 
 TOPS = ("daemon", "kernels", "clients", "config", "systemd", "docs", "tests", "bench",
         "README.md", "CHANGELOG.md", "Makefile", ".ci")
-# The tables themselves, and what is not prose or code.
-NOT_READ = ("tests/gates/words.txt", "tests/gates/words-allowed.txt")
+# The tables themselves.
+GLOSSARY = "docs/glossary.md"
+NOT_READ = (GLOSSARY, "tests/gates/words-allowed.txt")
 ENDINGS_NOT_READ = (".svg", ".png", ".csv", ".wav", ".npy")
 
 
 def banned():
     """(form, pattern, term) of each banned form. Between its words may stand a line end with a comment's mark."""
-    for row in table("words.txt"):
-        forms, _, term = row.partition("|")
-        for form in forms.split(","):
+    for line in read(GLOSSARY).splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if not line.startswith("| ") or len(cells) != 4 or cells[3] in ("", "not"):
+            continue
+        for form in cells[3].split(","):
             words = [re.escape(word) for word in form.split()]
-            yield form.strip(), r"(?:[ _]|[ \t]*\n[ \t]*(?:\*|//|#|\+|-)?[ \t]*)".join(words), term.strip()
+            yield form.strip(), r"(?:[ _]|[ \t]*\n[ \t]*(?:\*|//|#|\+|-)?[ \t]*)".join(words), cells[0]
 
 
 def main():
@@ -42,9 +46,9 @@ def main():
             if (path, word) in allowed:
                 used.add((path, word))
                 continue
-            term = terms.get(word, "see words.txt")
+            term = terms.get(word, f"see {GLOSSARY}")
             found.append(f"{path}:{line_of(text, match.start())}: \"{word}\"; say {term}")
-    rule("no word of words.txt is used", found)
+    rule("no word is used for which the glossary has another", found)
     rule("each exception in words-allowed.txt is in use",
          [f"tests/gates/words-allowed.txt: {path} has no \"{word}\"" for path, word in sorted(allowed - used)])
     finish()
