@@ -21,6 +21,7 @@
 #include "clients/ctl/view.h"
 #include "clients/ctl/words.h"
 #include "control/client.h"
+#include "core/descriptor.h"
 
 struct options {
     struct client_options client;
@@ -306,6 +307,7 @@ int main(int argc, char **argv)
 {
     struct options options = {.client = {.role = ROLE_OBSERVE}};
     int status, at = 1;
+    descriptor_open_standard();
     if (cli_helper(argc, argv, &status))
         return status;
     for (; at < argc && argv[at][0] == '-'; at++) {
@@ -324,5 +326,6 @@ int main(int argc, char **argv)
         options.json = true;
     json_wanted = options.json;
     status = run(&options, count, argv + at);
-    return fflush(stdout) != 0 || ferror(stdout) ? EXIT_FAILURE : status;
+    const bool unread = descriptor_was_closed(STDOUT_FILENO); /* what it says is lost */
+    return fflush(stdout) != 0 || ferror(stdout) || unread ? EXIT_FAILURE : status;
 }

@@ -7,6 +7,7 @@
 
 #include "clients/tools/options.h"
 #include "config/config.h"
+#include "core/descriptor.h"
 #include "filter_plot.h"
 
 static const char usage[] =
@@ -57,6 +58,7 @@ int main(int argc, char **argv)
 {
     bool help = false, version = false;
     struct problem problem = {0};
+    descriptor_open_standard();
     int error = tool_options_parse(options, OPTIONS, argc, argv, &help, &version, &problem);
     if (error == 0 && help) {
         tool_options_print_help(options, OPTIONS, usage);

@@ -24,6 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/descriptor.h"
+
 enum { EVENT_BYTES = 1 << 16, VALUE_BYTES = 4096, TURNS_MAX = 1000, EXIT_USAGE = 2 };
 
 extern char **environ;
@@ -210,6 +212,7 @@ static int usage(FILE *out, int status)
 
 int main(int argc, char **argv)
 {
+    descriptor_open_standard();
     if (argc == 2 && strcmp(argv[1], "--help") == 0)
         return usage(stdout, EXIT_SUCCESS);
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {

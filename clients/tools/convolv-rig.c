@@ -19,6 +19,7 @@
 #include <jansson.h>
 
 #include "core/clock.h"
+#include "core/descriptor.h"
 #include "credit.h"
 #include "options.h"
 #include "rig.h"
@@ -558,6 +559,7 @@ int main(int argc, char **argv)
     struct problem problem = {0};
     bool help, version;
     const size_t row_count = sizeof rows / sizeof *rows;
+    descriptor_open_standard();
     rig_waveform_defaults(&arguments.wave);
     if (tool_options_parse(rows, row_count, argc, argv, &help, &version, &problem) != 0) {
         fprintf(stderr, "convolv-rig: %s\n", problem.text);

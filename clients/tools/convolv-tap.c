@@ -15,6 +15,7 @@
 #include <jansson.h>
 
 #include "core/clock.h"
+#include "core/descriptor.h"
 #include "credit.h"
 #include "options.h"
 #include "wire/format.h"
@@ -190,6 +191,9 @@ static double lsb_of(const struct convolv_receiver_options *options)
 /* Keeps standard output for the pipe; what is printed goes to standard error from here on. */
 static int open_pipe(struct tap *tap, struct problem *problem)
 {
+    if (descriptor_was_closed(STDOUT_FILENO))
+        return problem_set(problem, ERROR_SYSTEM,
+                           "--pipe: standard output is closed; connect it to a pipe or a file");
     fflush(stdout);
     tap->pipe_descriptor = dup(STDOUT_FILENO);
     if (tap->pipe_descriptor < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
@@ -537,6 +541,7 @@ int main(int argc, char **argv)
     struct problem problem = {0};
     bool help, version;
     const size_t row_count = sizeof rows / sizeof *rows;
+    descriptor_open_standard();
     if (tool_options_parse(rows, row_count, argc, argv, &help, &version, &problem) != 0) {
         fprintf(stderr, "convolv-tap: %s\n", problem.text);
         return EXIT_USAGE;

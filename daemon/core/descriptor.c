@@ -2,13 +2,33 @@
 #include "core/descriptor.h"
 
 #include <errno.h>
-#include <stdbool.h>
+#include <fcntl.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+static bool was_closed[STDERR_FILENO + 1];
+
+void descriptor_open_standard(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF)
+            continue;
+        /* The lowest free number, as those below are open. */
+        if (open("/dev/null", O_RDWR) != fd)
+            _exit(EXIT_FAILURE);
+        was_closed[fd] = true;
+    }
+}
+
+bool descriptor_was_closed(int fd)
+{
+    return was_closed[fd];
+}
 
 void descriptor_close(int fd)
 {

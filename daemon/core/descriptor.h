@@ -1,10 +1,21 @@
 /*
- * File descriptors: closing one on the way out of a failed call, and connecting a Unix socket.
+ * File descriptors: closing one on the way out of a failed call, connecting a Unix socket, and the
+ * standard ones.
  *
  * Any thread.
  */
 #ifndef CONVOLVD_CORE_DESCRIPTOR_H
 #define CONVOLVD_CORE_DESCRIPTOR_H
+
+#include <stdbool.h>
+
+/* First of all in main: opens each of standard input, output and error that is closed on /dev/null.
+ * A file or socket that the program opens could else get its number, and be read, written or closed
+ * in its place. Ends the process where that is not possible. */
+void descriptor_open_standard(void);
+/* Whether standard descriptor `fd` was closed then: what needs it has to refuse, as it would read
+ * or write nothing. */
+bool descriptor_was_closed(int fd);
 
 /* Closes it and leaves errno as it was, so that the caller's reason is not lost. -1 is fine. */
 void descriptor_close(int fd);

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/descriptor.h"
 #include "core/doorbell.h"
 #include "core/log.h"
 #include "io/replay.h"
@@ -132,6 +133,10 @@ static int stdin_open(const struct source_options *options,
                       const struct io_environment *environment, const struct source_host *host,
                       struct source **out, struct problem *problem)
 {
+    if (descriptor_was_closed(STDIN_FILENO))
+        return problem_set(problem, ERROR_SYSTEM,
+                           "stream %s: standard input is closed; connect it to a pipe or a file",
+                           options->stream);
     if (atomic_flag_test_and_set(&taken))
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "stream %s: standard input is read already and cannot be read a second "

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/descriptor.h"
 #include "core/doorbell.h"
 #include "core/log.h"
 #include "io/ledger_lock.h"
@@ -224,6 +225,10 @@ static uint64_t stdout_memory(const struct sink_options *options)
 static int stdout_open(const struct sink_options *options, const struct io_environment *environment,
                        struct sink **out, struct problem *problem)
 {
+    if (descriptor_was_closed(STDOUT_FILENO))
+        return problem_set(problem, ERROR_SYSTEM,
+                           "sink %s: standard output is closed; connect it to a pipe or a file",
+                           options->name);
     if (atomic_flag_test_and_set(&taken))
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "sink %s: standard output is written already and cannot be opened a "
