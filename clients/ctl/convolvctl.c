@@ -307,7 +307,6 @@ int main(int argc, char **argv)
 {
     struct options options = {.client = {.role = ROLE_OBSERVE}};
     int status, at = 1;
-    descriptor_open_standard();
     if (cli_helper(argc, argv, &status))
         return status;
     for (; at < argc && argv[at][0] == '-'; at++) {

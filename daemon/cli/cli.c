@@ -7,6 +7,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/init.h"
+#include "core/descriptor.h"
 #include "core/log.h"
 #include "device/compiler.h"
 #include "device/compiler_child.h"
@@ -15,6 +16,7 @@
 
 bool cli_helper(int argc, char **argv, int *status)
 {
+    descriptor_open_standard();
     if (argc > 2 && strcmp(argv[1], COMPILER_ARGUMENT) == 0) {
         *status = compiler_main(argc, argv);
         return true;
