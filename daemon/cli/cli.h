@@ -11,7 +11,8 @@
 #include <stdbool.h>
 
 /* Opens standard descriptors that are closed on /dev/null. Returns whether the process was started
- * as a helper of another one: it has then done its work, and ends with *status. First of all in main; of every program that runs commands (commands.h). */
+ * as a helper of another one: it has then done its work, and ends with *status. First of all in
+ * main; of every program that runs commands (commands.h). */
 bool cli_helper(int argc, char **argv, int *status);
 
 /* The exit status of the process. */

@@ -115,7 +115,7 @@ static void open_receiver(struct fixture *f)
     struct problem problem;
     struct socket_receive_options options = {
         .stream = "test", .address = "127.0.0.1:0", .buffer_bytes = 16 << 20};
-    if (socket_open_receive(&options, &f->fd, &granted, &problem) != 0)
+    if (socket_open_receive(&options, &f->fd, &granted, NULL, &problem) != 0)
         fail_msg("%s", problem.text);
     snprintf(f->address, sizeof f->address, "127.0.0.1:%u", socket_port(f->fd));
     f->datagrams = calloc(DATAGRAMS, sizeof *f->datagrams);
