@@ -138,7 +138,7 @@ struct row_access {
     uint start, mask, frame_bytes, channels, values;
     uint frame[16], byte[16]; /* of each lane: first frame of its section, byte of its channel */
     word_lanes frames, used;  /* used: all bits set in lanes in use */
-    real scale, offset_hi, offset_lo;
+    real scale, offset_hi, offset_lo, limit;
 #ifdef RESULT_WORD
     __global float *real_parts; /* of channel 0, as destination.real_parts */
     uint channel_parts;         /* from one channel's to the next's */
@@ -175,6 +175,7 @@ inline void access_open(struct row_access *access, __global const uchar *input,
     access->scale = vload16(0, constants);
     access->offset_hi = vload16(1, constants);
     access->offset_lo = vload16(2, constants);
+    access->limit = vload16(3, constants);
 #ifdef RESULT_WORD
     access->real_parts = access->destination.real_parts;
     access->channel_parts = row->real_parts_stride;
@@ -248,7 +249,7 @@ inline real access_load(struct row_access *access, __global const uchar *input,
 #if FLOATS
     const real code = as_float16(word);
     real value = ((code - access->offset_hi) - access->offset_lo) * access->scale;
-    bad = valid & ((as_int16(value) & 0x7f800000) == 0x7f800000);
+    bad = valid & ((as_int16(value) & 0x7fffffff) > as_int16(access->limit));
     valid &= ~bad;
     limit = valid & (fabs(code) >= (real)1.0f);
 #else

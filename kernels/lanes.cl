@@ -409,7 +409,7 @@ INLINE void frames_read(SCRATCH real *z, const struct source sources[ROWS],
             const struct source *source = &sources[r];
             own[r].present = (flag_lanes)(2 * Q - source->new_from) & (LANE_POINT == (word_lanes)0);
             const flag_lanes greatest = max(own[r].peak, own[r].old_peak);
-            slow[r] = FLOATS && any(source->used & (greatest >= (flag_lanes)NOT_FINITE));
+            slow[r] = FLOATS && any(source->used & BEYOND(source, greatest));
             if (!slow[r] && any(source->used & (own[r].peak >= AS_FLAGS(source->near_full_scale))))
                 own[r].overload = overload_count(source);
             stats[r] = own[r];

@@ -109,7 +109,7 @@ const struct metric metrics[] = {
     {"channel_peak_since_start", GAUGE, CHANNEL, "peak", NUMBER, NULL, 0, "Peak of the input since the start."},
     {"channel_dc", GAUGE, CHANNEL, "dc", NUMBER, NULL, 0, "Mean of the input since the start."},
     {"channel_overloads_total", COUNTER, CHANNEL, "overloads", NUMBER, NULL, 0, "Clips: samples at the full-scale code."},
-    {"channel_non_finite_samples_total", COUNTER, CHANNEL, "non_finite", NUMBER, NULL, 0, "Samples that were NaN or infinite."},
+    {"channel_non_finite_samples_total", COUNTER, CHANNEL, "non_finite", NUMBER, NULL, 0, "Samples that were NaN, infinite or beyond the limit (docs/engine.md)."},
 
     {"analysis_info", GAUGE, ANALYSIS, "", FACTS, "type|kind", 0, "What the analysis is, and the kind of its events; always 1."},
     {"analysis_frames_total", COUNTER, ANALYSIS, "frames", NUMBER, NULL, 0, "Frames put into the analysis: live, dead and pending ones together."},

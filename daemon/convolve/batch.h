@@ -20,7 +20,7 @@
 struct block_report {
     float sum, sum_squares, peak; /* physical values; peak = max |value| */
     uint32_t overload;  /* samples at either full-scale code (float: |normalised| ≥ 1) */
-    uint32_t nonfinite; /* samples that were NaN or infinite, taken as 0 */
+    uint32_t nonfinite; /* samples that were NaN, infinite or beyond the plan's limit, taken as 0 */
     uint32_t nonfinite_first, nonfinite_last; /* frame within the block; valid when nonfinite > 0 */
     uint32_t present;                         /* frames of the block that are present */
 };

@@ -126,6 +126,22 @@ void engine_ring_close(struct engine *engine,
 bool engine_ring_feed(struct engine *engine, struct ring *ring, uint64_t changed_from,
                       uint64_t position, const void *samples, uint32_t frames);
 
+/* Ring positions [from, until). */
+struct ring_range {
+    uint64_t from, until;
+};
+
+/*
+ * Finds the present frames of [from, until) that the plan takes as zero in this input, because they
+ * are no number or beyond its limit (block_report.nonfinite). Frames nearer than `apart` to the
+ * range before join it, and so do all others once ranges[capacity] are in use, capacity ≥ 1.
+ * Returns how many ranges there are. The slots must hold those frames still. Takes a few
+ * nanoseconds a frame. LOOP.
+ */
+uint32_t engine_nonfinite(const struct plan *plan, const struct ring *ring, uint32_t input,
+                          uint64_t from, uint64_t until, uint64_t apart, struct ring_range *ranges,
+                          uint32_t capacity);
+
 /* ---- batches ----------------------------------------------------------------------------- */
 
 /* LOOP: none of these allocates, locks or blocks. */

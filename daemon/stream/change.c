@@ -153,6 +153,51 @@ static void flag_reach(struct stream *s, struct epoch *e, uint64_t at, uint32_t 
         ranges_add(&e->invalid, at, s->nonfinite_until + taps - 1 - e->base, INVALID_NONFINITE);
 }
 
+/* Samples before a change that are compared with the new plan's limit, at most. */
+enum { RESCAN_SAMPLES = 1 << 16, RESCAN_RANGES = 32 };
+
+/* The new plan takes larger samples as not finite than the old one did: flags what it computes from
+ * those before `at`, which the old plan has reported as finite. */
+static void flag_beyond(struct stream *s, struct epoch *e, uint64_t at)
+{
+    const struct plan_info *info = plan_info(s->next.plan);
+    const uint64_t until = e->base + at, reach = info->taps_longest - 1;
+    if (s->peak_most <= info->input_limit || reach == 0)
+        return;
+    struct ring_range ranges[RESCAN_RANGES] = {{until - reach, until}};
+    uint32_t count = 1;
+    const uint64_t begin = at < reach ? e->base : until - reach;
+    const bool few = (until - begin) * s->options.channels <= RESCAN_SAMPLES;
+    for (uint32_t channel = 0; channel < (few ? s->options.channels : 1); channel++) {
+        if (few)
+            count = engine_nonfinite(s->next.plan, s->ring, channel, begin, until, 1, ranges,
+                                     RESCAN_RANGES);
+        for (uint32_t i = 0; i < count; i++) {
+            ranges_add(&e->invalid, at, ranges[i].until + reach - e->base, INVALID_NONFINITE);
+            s->nonfinite_until =
+                ranges[i].until > s->nonfinite_until ? ranges[i].until : s->nonfinite_until;
+        }
+    }
+}
+
+/* A block's report is that of the plan which computes its last frames. Where the old plan takes
+ * samples as not finite that the new one does not, those of the frames before `at` are flagged
+ * here.
+ */
+static void flag_beyond_old(struct stream *s, struct epoch *e, uint64_t at)
+{
+    const uint64_t begin = e->base + at / s->hop * s->hop, until = e->base + at;
+    const uint32_t reach = s->taps_longest - 1;
+    struct ring_range ranges[RESCAN_RANGES];
+    for (uint32_t channel = 0; channel < s->options.channels; channel++) {
+        const uint32_t count = engine_nonfinite(s->plan, s->ring, channel, begin, until, reach + 1,
+                                                ranges, RESCAN_RANGES);
+        for (uint32_t i = 0; i < count; i++)
+            ranges_add(&e->invalid, ranges[i].from - e->base, ranges[i].until + reach - e->base,
+                       INVALID_NONFINITE);
+    }
+}
+
 /* Makes what lies before the epoch, or with CHANGE_CLEAR before the frame itself, absent for the
  * new plan. Nothing is in flight. */
 static void forget(struct stream *s, struct epoch *e, uint64_t at)
@@ -188,6 +233,10 @@ static void begin(struct stream *s, struct epoch *e, uint64_t at, bool of_epoch)
         ranges_add(&e->invalid, at, at + frames, INVALID_FILTER_CHANGE);
     if (info->taps_longest > s->taps_longest || s->next.how == CHANGE_CLEAR || s->next.since > 0)
         flag_reach(s, e, at, info->taps_longest);
+    if (info->input_limit < plan_info(s->plan)->input_limit)
+        flag_beyond(s, e, at);
+    else if (info->input_limit > plan_info(s->plan)->input_limit && at % s->hop != 0)
+        flag_beyond_old(s, e, at);
     if (info->taps_longest > s->taps_longest)
         s->taps_longest = info->taps_longest;
     take_names(s);

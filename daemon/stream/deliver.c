@@ -7,6 +7,7 @@
  * or logs.
  */
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "core/clock.h"
@@ -33,11 +34,38 @@ static void add_report(struct channel_levels *levels, const struct block_report 
         levels->peak = report->peak;
 }
 
+/* Samples of a flight that are read again to find which of them were not finite, at most. */
+enum { RESCAN_SAMPLES = 1 << 17, RESCAN_RANGES = 32 };
+
+/* Flags the results that depend on a block's samples that were not finite. The report has the first
+ * and the last of them. Where finite samples between them leave valid results, the block is read
+ * again, as long as *budget lasts; beyond it all frames from the first to the last count. */
+static void flag_nonfinite(struct stream *s, struct epoch *e, const struct batch_item *item,
+                           uint64_t start, uint32_t channel, const struct block_report *report,
+                           uint32_t *budget)
+{
+    const uint64_t base = e->base + start, taps = s->taps_longest;
+    const uint64_t first = base + report->nonfinite_first, last = base + report->nonfinite_last;
+    struct ring_range ranges[RESCAN_RANGES] = {{first, last + 1}};
+    uint32_t count = 1;
+    if (last - first > taps && last - first < *budget) {
+        *budget -= (uint32_t)(last - first);
+        count = engine_nonfinite(item->plan, item->ring, channel, first, last + 1, taps, ranges,
+                                 RESCAN_RANGES);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        ranges_add(&e->invalid, ranges[i].from - e->base, ranges[i].until - 1 - e->base + taps,
+                   INVALID_NONFINITE);
+    s->nonfinite_until = last + 1 > s->nonfinite_until ? last + 1 : s->nonfinite_until;
+}
+
 /* Adds the reports of a flight's blocks to the levels. A block that idle flush submits in part is
  * computed and reported again when it is whole: the first report is subtracted then. */
 static void take_reports(struct stream *s, const struct flight *flight,
-                         const struct block_report *reports)
+                         const struct batch_item *item)
 {
+    const struct block_report *reports = item->reports;
+    uint32_t budget = RESCAN_SAMPLES;
     uint32_t channels = s->options.channels;
     bool again = s->partial_valid && flight->from % s->hop != 0 &&
                  s->partial_block == flight->first_block && !flight->reported;
@@ -61,12 +89,9 @@ static void take_reports(struct stream *s, const struct flight *flight,
                        now_ns);
             if (s->options.converter)
                 s->levels[channel].overload += report->overload;
-            if (report->nonfinite == 0)
-                continue;
-            ranges_add(&flight->epoch->invalid, start + report->nonfinite_first,
-                       start + report->nonfinite_last + s->taps_longest, INVALID_NONFINITE);
-            uint64_t after = flight->epoch->base + start + report->nonfinite_last + 1;
-            s->nonfinite_until = after > s->nonfinite_until ? after : s->nonfinite_until;
+            s->peak_most = fmax(s->peak_most, (double)report->peak);
+            if (report->nonfinite > 0)
+                flag_nonfinite(s, flight->epoch, item, start, channel, report, &budget);
         }
     }
     uint64_t last_block = flight->first_block + flight->blocks - 1;
@@ -329,7 +354,7 @@ void stream_complete(struct stream *s, const struct batch *batch, const struct b
         s->stats.batches_failed += batch->status != BATCH_OK;
     } else if (batch->status == BATCH_OK) {
         s->stats.batches++;
-        take_reports(s, &flight, item->reports);
+        take_reports(s, &flight, item);
         measure_load(s, &flight, batch);
         if (s->inspect != NULL && !flight.mixed && !item->share_previous)
             s->inspect(s->inspect_context, item);

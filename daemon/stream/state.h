@@ -186,6 +186,7 @@ struct stream {
     bool change_prepared;     /* blocks of its plan are or were in flight */
     bool change_forgets;      /* presence bits before its frame must be cleared first */
     uint64_t nonfinite_until; /* ring position after the last sample that was not finite */
+    double peak_most;         /* the largest finite sample so far, in any channel */
 
     struct stream_numbers before; /* of the stream that this one continues; epochs 0: none */
 

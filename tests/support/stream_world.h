@@ -37,6 +37,7 @@ struct plan {
     uint32_t keeps;                   /* blocks before a block that it has to have seen */
     uint64_t seen_origin, seen_until; /* position of the epoch's frame 0; blocks seen */
     uint64_t unseen;                  /* blocks of items that were computed all at once for that */
+    int limit;                        /* codes beyond it count as not finite; 0: none do */
 };
 
 struct engine {
@@ -214,6 +215,40 @@ void engine_submit(struct engine *engine, struct batch *batch)
     engine->queue[engine->queued++] = batch;
 }
 
+static int16_t ring_code(const struct ring *ring, uint64_t position, uint32_t channel)
+{
+    int16_t code;
+    const uint64_t slot = position & (ring->frames - 1);
+    memcpy(&code, ring->bytes + slot * ring->frame_bytes + 2 * (size_t)channel, 2);
+    return code;
+}
+
+static bool is_beyond(const struct plan *plan, int16_t code)
+{
+    return plan->limit > 0 && abs(code) > plan->limit;
+}
+
+static uint64_t rescanned; /* frames that engine_nonfinite has read */
+
+uint32_t engine_nonfinite(const struct plan *plan, const struct ring *ring, uint32_t input,
+                          uint64_t from, uint64_t until, uint64_t apart, struct ring_range *ranges,
+                          uint32_t capacity)
+{
+    uint32_t count = 0;
+    rescanned += until - from;
+    for (uint64_t at = from; at < until; at++) {
+        const uint64_t slot = at & (ring->frames - 1);
+        if (!(ring->present[slot / 32] >> (slot % 32) & 1) ||
+            !is_beyond(plan, ring_code(ring, at, input)))
+            continue;
+        if (count > 0 && (at - ranges[count - 1].until < apart || count == capacity))
+            ranges[count - 1].until = at + 1;
+        else
+            ranges[count++] = (struct ring_range){at, at + 1};
+    }
+    return count;
+}
+
 /* As a device may: where nothing is said to be absent, presence is not looked at. */
 static double ring_value(const struct batch_item *item, uint64_t position, uint32_t channel)
 {
@@ -221,9 +256,8 @@ static double ring_value(const struct batch_item *item, uint64_t position, uint3
     uint32_t slot = (uint32_t)(position & (ring->frames - 1));
     if (item->absent && !(ring->present[slot / 32] >> (slot % 32) & 1))
         return 0.0;
-    int16_t code;
-    memcpy(&code, ring->bytes + (size_t)slot * ring->frame_bytes + 2 * channel, 2);
-    return code;
+    const int16_t code = ring_code(ring, position, channel);
+    return is_beyond(item->plan, code) ? 0 : code;
 }
 
 /* One sample, `place` samples after the item's first: as a float, or encoded and counted for its
@@ -279,6 +313,12 @@ static void convolve(const struct batch_item *item)
                 uint32_t slot = (uint32_t)(position & (item->ring->frames - 1));
                 report->present += item->ring->present[slot / 32] >> (slot % 32) & 1;
                 report->sum += (float)ring_value(item, position, c);
+                report->peak = fmaxf(report->peak, fabsf((float)ring_value(item, position, c)));
+                if (!is_beyond(item->plan, ring_code(item->ring, position, c)) ||
+                    !(item->ring->present[slot / 32] >> (slot % 32) & 1))
+                    continue;
+                report->nonfinite_first = report->nonfinite++ == 0 ? n : report->nonfinite_first;
+                report->nonfinite_last = n;
             }
         }
     }
@@ -474,12 +514,17 @@ static inline struct stream_options default_options(void)
     };
 }
 
+/* Of every plan the world makes, likewise set before world_open. */
+static uint32_t world_taps = TAPS;
+static int world_limit;
+
 static inline void make_plan(struct plan *plan, uint64_t seed)
 {
     struct random_state random = {seed};
     *plan = (struct plan){.info = {.variant = "definition",
                                    .hop = HOP,
-                                   .taps_longest = TAPS,
+                                   .taps_longest = world_taps,
+                                   .input_limit = world_limit > 0 ? world_limit : 0x1p50,
                                    .history_frames = HISTORY,
                                    .inputs = CHANNELS,
                                    .outputs = CHANNELS,
@@ -490,7 +535,8 @@ static inline void make_plan(struct plan *plan, uint64_t seed)
                                    .sample_bytes = world_results.format.bytes != 0
                                                        ? world_results.format.bytes
                                                        : (uint32_t)sizeof(float)}};
-    for (int k = 0; k < TAPS; k++)
+    plan->limit = world_limit;
+    for (uint32_t k = 0; k < world_taps; k++)
         plan->taps[k] = random_normal(&random);
 }
 

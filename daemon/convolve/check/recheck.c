@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convolve/plan/input_limit.h"
 #include "convolve/plan/plan.h"
 #include "convolve/plan/reference.h"
 #include "convolve/plan/results.h"
@@ -67,18 +68,19 @@ struct work {
     double x2, x_max;     /* of all edges, times their max |H| */
 };
 
-/* As the first pass of the kernels takes it: absent frames and what is no number are zero. */
+/* As the first pass of the kernels takes it: absent frames, and samples that are no number or
+ * beyond the plan's limit, are zero. */
 static void read_input(const struct work *w, uint32_t index, uint16_t channel)
 {
     const struct plan_reference *r = w->block->reference;
     const uint8_t *wire = w->block->input + index * w->frames * r->format.bytes;
     const double factor = channel_scale_factor(&r->scales[channel]);
+    const struct input_scale limits =
+        input_scale_of(&r->format, &r->scales[channel], r->input_limit);
     for (uint64_t n = 0; n < w->frames; n++) {
-        double value = 0;
-        if (w->block->present[n])
-            value = sample_decode(&r->format, wire + n * r->format.bytes) * factor -
-                    r->scales[channel].offset;
-        w->x[n] = isfinite((float)value) ? value : 0;
+        const uint8_t *at = wire + n * r->format.bytes;
+        const bool taken = w->block->present[n] && input_sample_fits(&limits, &r->format, at);
+        w->x[n] = taken ? sample_decode(&r->format, at) * factor - r->scales[channel].offset : 0;
     }
 }
 

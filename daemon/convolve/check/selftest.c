@@ -7,6 +7,7 @@
 
 #include "convolve/lost.h"
 #include "convolve/object.h"
+#include "convolve/plan/input_limit.h"
 #include "convolve/plan/plan.h"
 #include "convolve/plan/results.h"
 #include "convolve/rings.h"
@@ -76,9 +77,14 @@ static void read_noise(const struct trial *trial)
                         trial->values);
     for (uint32_t c = 0; c < trial->spec->inputs; c++) {
         const double factor = channel_scale_factor(&trial->spec->scales[c]);
+        const struct input_scale limits =
+            input_scale_of(&trial->spec->format, &trial->spec->scales[c], trial->plan->input_limit);
         for (uint64_t n = 0; n < trial->frames; n++) {
             double *value = &trial->values[n * trial->spec->inputs + c];
-            *value = *value * factor - trial->spec->scales[c].offset;
+            const uint8_t *at = noise + (n * trial->spec->inputs + c) * trial->spec->format.bytes;
+            *value = input_sample_fits(&limits, &trial->spec->format, at)
+                         ? *value * factor - trial->spec->scales[c].offset
+                         : 0;
         }
     }
 }

@@ -347,10 +347,14 @@ static void NAME(walk)(const struct host_walk *walk)
 
 /* ---- frames ------------------------------------------------------------------------------ */
 
-/* Frames of an input to lanes; values that are not finite become 0 and are counted. */
+/* Frames of an input to lanes; values that are no number within the limit become 0 and are counted.
+ */
 static void NAME(load_feed)(const struct host_feed_load *load)
 {
-    bits nonfinite = {0};
+    bits nonfinite = {0}, limit = {0};
+    int32_t limit_bits;
+    memcpy(&limit_bits, &load->limit, sizeof limit_bits);
+    limit += limit_bits;
     const bool full = load->contiguous && load->count == WIDTH;
     const bool few = load->contiguous && load->count <= 2;
     const float *frame = load->in + (load->contiguous ? load->inputs[0] : 0);
@@ -370,7 +374,7 @@ static void NAME(load_feed)(const struct host_feed_load *load)
             memcpy(&value, gathered, sizeof value);
         }
         const bits code = (bits)value;
-        const bits finite = (code & 0x7f800000) != 0x7f800000;
+        const bits finite = (code & 0x7fffffff) <= limit;
         nonfinite -= ~finite;
         lanes[t] = (real)(code & finite);
     }

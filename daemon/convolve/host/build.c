@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "convolve/plan/fft_plan.h"
+#include "convolve/plan/input_limit.h"
 
 enum { INPUTS_MAX = 1024, OUTPUTS_MAX = 1024 };
 
@@ -327,6 +328,8 @@ int host_convolver_create(const struct host_convolver_spec *spec, struct host_co
     build.count =
         host_components_list(&build.edges, build.components, &convolver->info.output_floats);
     convolver->functions = host_isa_functions(isa, build.count);
+    convolver->limit =
+        (float)input_limit(spec->edges, spec->edge_count, spec->taps, spec->taps_count);
 
     uint32_t longest = 1, fft = HOST_FFT_MIN;
     for (uint32_t e = 0; e < spec->edge_count; e++)

@@ -144,6 +144,7 @@ static void load_frames(struct host_convolver *convolver, const float *in, uint3
             .contiguous = feed->contiguous,
             .lanes = feed->current + convolver->filled * width,
             .nonfinite = feed->nonfinite,
+            .limit = convolver->limit,
         });
         for (uint32_t l = 0; l < feed->count; l++)
             convolver->nonfinite += feed->counts[l] ? feed->nonfinite[l] : 0;

@@ -77,14 +77,15 @@ void host_convolver_reset(struct host_convolver *convolver);
 /*
  * Convolves `frames` more frames, any number: in[frames][inputs], out[frames][output_floats]; the
  * two must not overlap. Calls of exactly block_frames are cheapest: after a call that ends inside a
- * block, the next call computes that block again. Samples that are not finite count as 0 (see
- * host_convolver_nonfinite). The result is the linear convolution within the error bound of
- * docs/engine.md, and the same to the bit for the same sequence of calls.
+ * block, the next call computes that block again. Samples that are not finite, or beyond the limit
+ * of plan/input_limit.h, count as 0 (see host_convolver_nonfinite). The result is the linear
+ * convolution within the error bound of docs/engine.md, and the same to the bit for the same
+ * sequence of calls.
  */
 void host_convolver_execute(struct host_convolver *convolver, const float *in, float *out,
                             uint32_t frames);
 
-/* The number of samples so far that were NaN or infinite. */
+/* The number of samples so far that were NaN, infinite or beyond the limit. */
 uint64_t host_convolver_nonfinite(const struct host_convolver *convolver);
 
 const struct host_convolver_info *host_convolver_info(const struct host_convolver *convolver);

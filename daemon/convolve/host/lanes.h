@@ -95,7 +95,9 @@ struct host_feed_load {
     uint32_t count;          /* lanes in use, from lane 0 on */
     bool contiguous;         /* the channels are contiguous */
     float *lanes;            /* [frames][W] */
-    uint32_t *nonfinite;     /* [W]: += values that are not finite; `lanes` has 0 for them */
+    uint32_t *nonfinite;     /* [W]: += values that are no number within the limit; `lanes` has 0
+                                for them */
+    float limit;
 };
 
 /* One block of a vector's channels in a ring (kernels/row.h explains the fields). */
@@ -106,10 +108,10 @@ struct host_block_read {
     uint32_t frame_bytes, word;
     uint32_t shift_left, shift_right;
     bool swap, floats, invert;
-    const uint32_t *channel_bytes;              /* [count] */
-    uint32_t count;                             /* lanes in use, from lane 0 on */
-    bool contiguous;                            /* the words are contiguous */
-    const float *scale, *offset_hi, *offset_lo; /* [W] */
+    const uint32_t *channel_bytes;                      /* [count] */
+    uint32_t count;                                     /* lanes in use, from lane 0 on */
+    bool contiguous;                                    /* the words are contiguous */
+    const float *scale, *offset_hi, *offset_lo, *limit; /* [W] */
     uint32_t q, load_from, load_until, new_from;
     float *z;
     struct host_statistics *stats;
@@ -145,7 +147,8 @@ struct host_functions {
     uint32_t width; /* W */
     /* Transforms z: see struct host_walk. */
     void (*walk)(const struct host_walk *walk);
-    /* Copies input frames to lanes; values that are not finite become 0 and are counted. */
+    /* Copies input frames to lanes; values that are no number within the limit become 0 and are
+     * counted. */
     void (*load)(const struct host_feed_load *load);
     /* Stores `frames` ([until - from][W]; NULL: zeros) at window indices [from, until) of z. */
     void (*window)(float *z, uint32_t q, uint32_t from, uint32_t until, const float *frames);

@@ -38,6 +38,7 @@ struct group {
 struct host_convolver {
     /* immutable */
     struct host_convolver_info info;
+    float limit; /* of samples, plan/input_limit.h */
     const struct host_functions *functions;
     struct host_fft_plan fft_plan;
     float *twiddles;

@@ -5,7 +5,8 @@
  *
  *     value = (code - offset) * scale          (offset in codes, as a sum of two floats)
  *
- * Frames that are absent and values that are not finite become exactly zero.
+ * Frames that are absent, values that are not finite and those beyond the limit become exactly
+ * zero.
  *
  * No include guard: host/body.h includes this file once for every width and supplies its types.
  */
@@ -80,7 +81,8 @@ HOST_INLINE words NAME(read_words)(const struct host_block_read *read, const uin
     return all >> 24 | (all >> 8 & 0xff00u) | (all << 8 & 0xff0000u) | all << 24;
 }
 
-/* Values of one frame's words. Sets the lanes that are valid, not finite and at full scale. */
+/* Values of one frame's words. Sets the lanes that are valid, beyond the limit or no number, and at
+ * full scale. */
 HOST_INLINE real NAME(read_values)(const struct host_block_read *read, words word, bits used,
                                    bits *valid, bits *nonfinite, bits *full_scale)
 {
@@ -89,13 +91,10 @@ HOST_INLINE real NAME(read_values)(const struct host_block_read *read, words wor
     const real lo = *(const real *)(const void *)read->offset_lo;
     real value;
     *valid = used;
-    *nonfinite = (bits){0};
     if (read->floats) {
         const real code = (real)word;
         value = ((code - hi) - lo) * scale;
-        *nonfinite = used & (((bits)value & 0x7f800000) == 0x7f800000);
-        *valid &= ~*nonfinite;
-        *full_scale = *valid & (((bits)word & 0x7fffffff) >= 0x3f800000); /* |code| >= 1 */
+        *full_scale = ((bits)word & 0x7fffffff) >= 0x3f800000; /* |code| >= 1 */
     } else {
         const bits code = (bits)(word << read->shift_left ^ (read->invert ? 0x80000000u : 0u)) >>
                           (int)read->shift_right;
@@ -106,8 +105,13 @@ HOST_INLINE real NAME(read_values)(const struct host_block_read *read, words wor
                      (__builtin_convertvector(code & 255, real) - lo)) *
                     scale;
         const int greatest = (int)(0x7fffffffu >> read->shift_right);
-        *full_scale = *valid & ((code == greatest) | (code == -greatest - 1));
+        *full_scale = (code == greatest) | (code == -greatest - 1);
     }
+    /* As bits, infinities and NaN are greater than any number. */
+    const bits limit = *(const bits *)(const void *)read->limit;
+    *nonfinite = used & (((bits)value & 0x7fffffff) > limit);
+    *valid &= ~*nonfinite;
+    *full_scale &= *valid;
     return (real)((bits)value & *valid);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "convolve/plan/fft_cache.h"
+#include "convolve/plan/input_limit.h"
 #include "convolve/plan/planner.h"
 #include "convolve/plan/reference.h"
 #include "convolve/plan/results.h"
@@ -316,6 +317,7 @@ int plan_build(struct planner *planner, const struct plan_spec *spec, const stru
     }
     plan->planner = planner;
     plan->layout = *layout;
+    plan->input_limit = input_limit(spec->edges, spec->edge_count, spec->taps, spec->taps_count);
     plan->hop = spec->hop;
     plan->blocks_max = spec->blocks_max;
     plan->spectra_offset = plan->state_offset = plan->scratch_offset = plan->templates_offset =
@@ -331,6 +333,7 @@ int plan_build(struct planner *planner, const struct plan_spec *spec, const stru
         .items = layout->items,
         .rows = layout->rows,
         .taps_longest = layout->taps_longest,
+        .input_limit = plan->input_limit,
         .history_frames = (layout->history_blocks + layout->tail_blocks) * spec->hop,
         .decimate = spec->decimate > 1 ? spec->decimate : 1,
         .decimate_phase = spec->decimate_phase,

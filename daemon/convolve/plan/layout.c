@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "convolve/plan/input_limit.h"
 #include "convolve/plan/spec.h"
 #include "convolve/plan/variant.h"
 #include "core/power.h"
@@ -176,6 +177,16 @@ int layout_standard(const struct device *device, const struct plan_spec *spec,
     return 0;
 }
 
+/* Whether some channel has codes up to full scale that are beyond the plan's limit. */
+static bool some_input_binds(const struct plan_spec *spec)
+{
+    const double limit = input_limit(spec->edges, spec->edge_count, spec->taps, spec->taps_count);
+    for (uint32_t i = 0; i < spec->inputs; i++)
+        if (input_scale_binds(&spec->format, &spec->scales[i], limit))
+            return true;
+    return false;
+}
+
 int layout_make(const struct device *device, const struct plan_spec *spec,
                 const struct variant *variant, bool by_name, struct layout *layout,
                 struct problem *problem)
@@ -183,6 +194,8 @@ int layout_make(const struct device *device, const struct plan_spec *spec,
     const char *objection = spec->decimate > 1 && !variant->decimates ? "it does not decimate"
                             : variant->objection != NULL ? variant->objection(device, spec, by_name)
                                                          : NULL;
+    if (objection == NULL && !variant->any_scale && some_input_binds(spec))
+        objection = "full scale or gain is so large that it cannot tell which samples fit a float";
     if (objection != NULL)
         return problem_set(problem, ERROR_UNSUPPORTED, "%s: %s; use the variant \"general\"",
                            variant->name, objection);

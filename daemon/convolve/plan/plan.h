@@ -91,6 +91,7 @@ struct plan {
     struct layout layout;
     struct device_fft_plan *fft_plan;      /* NULL: layout.fft_lanes is 0 */
     struct device_fft_plan *tail_fft_plan; /* NULL: layout.tail.span is 0 */
+    double input_limit;                    /* of its edges, see input_limit.h */
     uint32_t hop, blocks_max;
     uint32_t report_rows; /* of a block: its inputs' reports, and room for packed ones and for its
                              clip counts */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convolve/plan/input_limit.h"
+
 static void *copy(const void *from, size_t count, size_t bytes)
 {
     void *to = calloc(count, bytes);
@@ -34,6 +36,7 @@ int plan_reference_make(const struct plan_spec *spec, const struct plan_info *in
         return problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
     }
     made->taps_count = spec->taps_count;
+    made->input_limit = input_limit(spec->edges, spec->edge_count, spec->taps, spec->taps_count);
     for (uint32_t t = 0; t < made->taps_count; t++)
         taps_hold(made->taps[t]);
     *out = made;

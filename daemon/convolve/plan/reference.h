@@ -22,6 +22,7 @@ struct plan_reference {
     uint32_t edge_count;
     enum output_form *outputs; /* [info.outputs] */
     double *peaks;             /* [taps_count]: max |H|; 0: not computed yet */
+    double input_limit;        /* of the edges, see input_limit.h */
 };
 
 /* 0 or ERROR_MEMORY; one holder. WORKER. */

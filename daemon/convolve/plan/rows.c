@@ -1,8 +1,7 @@
 /* Templates of rows, see rows.h. */
 #include "convolve/plan/rows.h"
 
-#include <math.h>
-
+#include "convolve/plan/input_limit.h"
 #include "convolve/plan/results.h"
 #include "convolve/plan/spectra.h"
 #include "convolve/plan/variant.h"
@@ -14,7 +13,6 @@ struct row row_of_input(const struct plan *plan, const struct plan_spec *spec, u
 {
     const struct sample_format *format = &spec->format;
     const struct layout *layout = &plan->layout;
-    const struct channel_scale *scale = &spec->scales[input];
     struct row row = {
         .report = (uint64_t)input * REPORT_FLOATS,
         .report_stride = spec->inputs * REPORT_FLOATS,
@@ -43,7 +41,6 @@ struct row row_of_input(const struct plan *plan, const struct plan_spec *spec, u
         row.flags |= ROW_ALIGNED; /* rings begin at pages, and a frame is whole words */
     if (word_swapped(format))
         row.flags |= ROW_SWAP;
-    double code_scale = channel_scale_factor(scale);
     if (format->kind == SAMPLE_FLOAT) {
         row.flags |= ROW_FLOAT;
     } else {
@@ -51,12 +48,14 @@ struct row row_of_input(const struct plan *plan, const struct plan_spec *spec, u
             row.flags |= ROW_UNSIGNED;
         row.shift_left = format->left ? 32u - 8u * format->bytes : 32u - format->bits;
         row.shift_right = 32u - format->bits;
-        code_scale = ldexp(code_scale, 1 - (int)format->bits);
     }
-    const double offset = scale->offset / code_scale;
-    row.scale = (float)code_scale;
-    row.offset_hi = (float)offset;
-    row.offset_lo = (float)(offset - (double)row.offset_hi);
+    const struct input_scale scale =
+        input_scale_of(format, &spec->scales[input], plan->input_limit);
+    row.scale = scale.scale;
+    row.offset_hi = scale.offset_hi;
+    row.offset_lo = scale.offset_lo;
+    row.limit = scale.limit;
+    row.overflow = scale.overflow;
     return row;
 }
 

@@ -86,6 +86,7 @@ struct plan_info {
     uint32_t rows;   /* rows of channels that a group computes; 0: the variant has no choice */
     uint32_t decimate, decimate_phase; /* as asked for, at least 1 */
     uint32_t taps_longest;             /* S: the longest of the edges' taps */
+    double input_limit;      /* samples beyond it count as not finite, see input_limit.h */
     uint32_t history_frames; /* frames before a block that its result needs: the ring must hold them
                                 (≥ S-1) */
     uint32_t inputs, outputs, output_floats; /* floats of an output frame */

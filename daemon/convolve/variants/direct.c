@@ -7,7 +7,7 @@
  * in SPECTRUM as floats, multiplied by their gains and padded with zeros to a multiple of 8; W are
  * the device's lanes:
  *
- *     row:  with vectors, scale[16] offset_hi[16] offset_lo[16] (unused[16])
+ *     row:  with vectors, scale[16] offset_hi[16] offset_lo[16] limit[16]
  *           re[taps][W], and im[taps][W] where the outputs take it
  *
  * Worker threads, one at a time.
@@ -145,6 +145,7 @@ static void fill_lane(const struct build *build, const struct span *span, const 
         memory[lane] = like.scale;
         memory[lanes + lane] = like.offset_hi;
         memory[2 * lanes + lane] = like.offset_lo;
+        memory[3 * lanes + lane] = like.limit;
         memory += CONSTANTS_FLOATS;
     }
     for (uint32_t i = 0; i < span->components; i++) {

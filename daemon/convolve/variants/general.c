@@ -99,6 +99,7 @@ const struct variant variant_general = {
     .formats = true,
     .components_apart = true,
     .decimates = true,
+    .any_scale = true,
     .measure = general_measure,
     .fill = general_fill,
 };

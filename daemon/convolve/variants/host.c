@@ -219,6 +219,7 @@ static void table_lane(struct host_table *table, uint32_t lane, const struct pla
     table->scale[lane] = like.scale;
     table->offset_hi[lane] = like.offset_hi;
     table->offset_lo[lane] = like.offset_lo;
+    table->limit[lane] = like.limit;
     table->reports[lane] = reported[input] ? NO_REPORT : input;
     reported[input] = true;
 }
@@ -234,6 +235,7 @@ static void table_frames(struct host_table *table, const struct plan *plan,
         table->scale[l] = table->scale[0];
         table->offset_hi[l] = table->offset_hi[0];
         table->offset_lo[l] = table->offset_lo[0];
+        table->limit[l] = table->limit[0];
     }
 }
 
@@ -397,6 +399,7 @@ static void run_row(struct device *device, const struct plan *plan, const struct
         .scale = table->scale,
         .offset_hi = table->offset_hi,
         .offset_lo = table->offset_lo,
+        .limit = table->limit,
         .q = fft_plan->q,
         .load_from = table->silent ? row->new_from : row->load_from,
         .load_until = row->load_until,
@@ -445,6 +448,7 @@ const struct variant variant_host = {
     .pace = 3.3,
     .formats = true,
     .decimates = true,
+    .any_scale = true,
     .objection = host_objection,
     .layout = host_layout,
     .measure = host_measure,

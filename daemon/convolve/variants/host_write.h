@@ -33,7 +33,7 @@ struct host_table {
     uint32_t sample_first, samples;
     uint32_t outputs[HOST_LANES_MAX]; /* the output of each of these samples */
     _Alignas(HOST_ALIGNMENT) float scale[HOST_LANES_MAX];
-    float offset_hi[HOST_LANES_MAX], offset_lo[HOST_LANES_MAX];
+    float offset_hi[HOST_LANES_MAX], offset_lo[HOST_LANES_MAX], limit[HOST_LANES_MAX];
 };
 
 /* In the time domain: where a block's samples lie behind its window in z. */

@@ -8,7 +8,8 @@
  * Every size and the sample format are constants of the program. In SPECTRUM, for each stage:
  *
  *     twiddles of the passes, those of the leaves
- *     group: scale[W] offset_hi[W] offset_lo[W] near_full_scale[W] · [Q / RUN][re: W][im: W]
+ *     group: scale[W] offset_hi[W] offset_lo[W] near_full_scale[W] limit[W] · [Q / RUN][re: W][im:
+ * W]
  *
  * Worker threads, one at a time.
  */
@@ -162,7 +163,7 @@ static uint64_t twiddle_floats(const struct lanes_shape *shape)
 
 static uint64_t constants_floats(const struct lanes_shape *shape)
 {
-    return 4 * (uint64_t)shape->width;
+    return 5 * (uint64_t)shape->width;
 }
 
 static uint64_t group_floats(const struct lanes_shape *shape)
@@ -277,6 +278,7 @@ static void fill_lanes(const struct lanes_shape *shape, float *group, uint32_t l
         group[shape->width + lane] = like->offset_hi;
         group[2 * shape->width + lane] = like->offset_lo;
         group[3 * shape->width + lane] = (float)fmax(near_full_scale, 0);
+        group[4 * shape->width + lane] = like->limit;
         float *place = group + constants_floats(shape) + lane;
         for (uint32_t node = point; node < shape->q / LEAF; node += shape->run)
             for (uint32_t i = 0; i < 2 * LEAF; i++, place += shape->width) /* re and im in turn */

@@ -75,6 +75,7 @@ const struct variant variant_local = {
     .formats = true,
     .components_apart = true,
     .decimates = true,
+    .any_scale = true,
     .objection = local_objection,
     .layout = local_layout,
     .measure = local_measure,

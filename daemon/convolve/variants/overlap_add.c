@@ -79,6 +79,7 @@ const struct variant variant_overlap_add = {
     .formats = true,
     .components_apart = true,
     .decimates = true,
+    .any_scale = true,
     .objection = local_objection,
     .layout = local_layout,
     .measure = overlap_add_measure,
@@ -92,6 +93,7 @@ const struct variant variant_overlap_add_general = {
     .formats = true,
     .components_apart = true,
     .decimates = true,
+    .any_scale = true,
     .measure = overlap_add_general_measure,
     .fill = overlap_add_general_fill,
 };

@@ -379,6 +379,7 @@ const struct variant variant_partitioned = {
     .formats = true,
     .components_apart = true,
     .decimates = true,
+    .any_scale = true,
     .objection = partitioned_objection,
     .layout = partitioned_layout,
     .measure = partitioned_measure,

@@ -1,8 +1,9 @@
 /*
  * The first pass: every sample format, calibration and alignment becomes the physical value
  * that wire/format.c gives it, the report counts what the block held, and what is not
- * finite becomes zero and is counted.
+ * finite, or beyond the plan's limit, becomes zero and is counted.
  */
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "convolve/check/prepare.h"
 #include "tests/support/engine_group.h"
 #include "signal/reference.h"
 
@@ -30,11 +32,52 @@ static const struct given formats[] = {
     {"f32le", 0, false}, {"f32be", 0, false},
 };
 
+/* The limit by its definition: 2^50 over the greatest gain of an output, and 2^50 codes. */
+static double limit_of(const struct test_plan *plan, const struct test_signal *signal,
+                       uint32_t input)
+{
+    double greatest = 1;
+    for (uint32_t o = 0; o < plan->spec.outputs_count; o++) {
+        double gain = 0;
+        for (uint32_t e = 0; e < plan->spec.edge_count; e++) {
+            const struct taps *taps = plan->taps[plan->edges[e].taps];
+            for (uint32_t k = 0; plan->edges[e].output == o && k < taps->count; k++)
+                gain += fabs((double)plan->edges[e].gain) *
+                        hypot(taps->re[k], taps->im != NULL ? taps->im[k] : 0);
+        }
+        greatest = fmax(greatest, gain);
+    }
+    const double full_scale = channel_scale_factor(&signal->scales[input]);
+    const bool floats = signal->format.kind == SAMPLE_FLOAT;
+    const double code = floats ? full_scale : ldexp(full_scale, 1 - (int)signal->format.bits);
+    return fmin(0x1p50 / greatest, 0x1p50 * code);
+}
+
+static double value_of(const struct test_signal *signal, uint64_t n, uint32_t input)
+{
+    const uint8_t *wire = signal->bytes + (n * signal->inputs + input) * signal->format.bytes;
+    return sample_decode(&signal->format, wire) * channel_scale_factor(&signal->scales[input]) -
+           signal->scales[input].offset;
+}
+
+static void zero_beyond(const struct test_plan *plan, struct test_signal *signal)
+{
+    for (uint32_t c = 0; c < signal->inputs; c++) {
+        const double limit = limit_of(plan, signal, c);
+        for (uint64_t n = 0; n < signal->frames; n++)
+            if (!(fabs(value_of(signal, n, c)) <= limit))
+                signal->values[c * signal->frames + n] = 0;
+    }
+}
+
 /* The report by its definition, in double. */
 static void expect_report(const char *label, const struct test_plan *plan,
                           const struct test_signal *signal, const struct block_report *got,
                           uint64_t block, uint32_t input)
 {
+    const double limit = limit_of(plan, signal, input);
+    /* packed reports of floats round their sums, see struct block_report */
+    const double rounding = signal->format.kind == SAMPLE_FLOAT ? 1.6e-5 : 0;
     const uint32_t hop = plan->spec.hop;
     double sum = 0, squares = 0, peak = 0, size = 0;
     uint32_t overload = 0, nonfinite = 0, first = 0, last = 0, present = 0;
@@ -49,7 +92,7 @@ static void expect_report(const char *label, const struct test_plan *plan,
         const double value = signal->values[input * signal->frames + n];
         const double code = sample_decode(
             &signal->format, signal->bytes + (n * signal->inputs + input) * signal->format.bytes);
-        if (!isfinite(code)) {
+        if (!(fabs(value_of(signal, n, input)) <= limit)) {
             first = nonfinite == 0 ? t : first;
             last = t;
             nonfinite++;
@@ -64,8 +107,8 @@ static void expect_report(const char *label, const struct test_plan *plan,
     const bool same =
         got->overload == overload && got->nonfinite == nonfinite && got->present == present &&
         (nonfinite == 0 || (got->nonfinite_first == first && got->nonfinite_last == last)) &&
-        fabs(got->sum - sum) <= 1e-5 * size + 1e-30 &&
-        fabs(got->sum_squares - squares) <= 1e-5 * squares + 1e-30 &&
+        fabs(got->sum - sum) <= fmax(1e-5 * size, rounding * hop * peak) + 1e-30 &&
+        fabs(got->sum_squares - squares) <= fmax(1e-5, 4 * rounding) * squares + 1e-30 &&
         fabs(got->peak - peak) <= 1e-6 * peak;
     if (!same)
         fail_msg("%s: report of block %llu input %u: sum %g (%g) squares %g (%g) peak %g (%g) "
@@ -77,13 +120,14 @@ static void expect_report(const char *label, const struct test_plan *plan,
                  got->nonfinite_last, last, got->present, present);
 }
 
-static void run_and_check(const char *label, const struct test_signal *signal, const char *variant,
+static void run_and_check(const char *label, struct test_signal *signal, const char *variant,
                           uint32_t hop, uint32_t taps)
 {
     struct test_plan plan;
     test_plan_diagonal(&plan, signal, hop, taps, false, OUTPUT_REAL);
     plan.spec.variant = variant;
     test_plan_prepare(engine, &plan, signal);
+    zero_beyond(&plan, signal);
     struct test_run run =
         run_plan(engine, &plan, signal, &(struct run_options){.seed = 5, .ring_offset = 77});
     expect_convolution(label, &plan, signal, &run, 0, run.frames);
@@ -163,6 +207,154 @@ static void not_finite_is_zero(void **state)
         run_and_check(name, signal, name, 100, 150);
         signal_free(signal);
     }
+}
+
+/* Huge numbers, a few of them within the limit; noise of unit energy has a gain of about 10. */
+static void put_huge(struct test_signal *signal)
+{
+    static const double huge[] = {9.96921e36, FLT_MAX, -FLT_MAX, 1e20,  -1.9e19, 2e18,
+                                  2e15,       1e12,    -1e13,    1e-30, 3.3e38};
+    enum { HUGE_COUNT = sizeof huge / sizeof huge[0] };
+    static const uint64_t places[] = {3, 130, 131, 199, 640, 1000, 1300};
+    for (size_t i = 0; i < 4 * HUGE_COUNT; i++) {
+        const uint64_t n = places[i % 7] + i / 7 * 2;
+        const uint32_t c = (uint32_t)(i % signal->inputs);
+        sample_encode(&signal->format, huge[i % HUGE_COUNT],
+                      signal->bytes + (n * signal->inputs + c) * signal->format.bytes);
+    }
+    signal_decode(signal);
+}
+
+static void beyond_the_limit_is_zero(void **state)
+{
+    (void)state;
+    static const struct channel_scale scales[] = {
+        {.full_scale = 1}, {.full_scale = 10, .offset = 0.5}, {.full_scale = 1, .gain_db = 60}};
+    const char *name;
+    for (int v = 0; (name = engine_variant_name(v)) != NULL; v++)
+        for (size_t i = 0; harness_runs(engine, name) && i < 2 * (sizeof scales / sizeof *scales);
+             i++) {
+            struct test_signal *signal = signal_noise(i % 2 ? "f32be" : "f32le", 2, 1500, 11);
+            signal->scales[0] = scales[i / 2];
+            signal->scales[1] = scales[0];
+            put_huge(signal);
+            run_and_check(name, signal, name, 100, 150);
+            signal_free(signal);
+        }
+}
+
+/* Channels whose full scale is beyond the limit, integers too: the variants that can compute them
+ * zero just these samples, and the others refuse. */
+static void full_scale_beyond_the_limit(void **state)
+{
+    (void)state;
+    static const char *const formats_beyond[] = {"s16le", "s24be", "s32le", "u16be", "f32le"};
+    const char *name;
+    for (size_t i = 0; i < sizeof formats_beyond / sizeof formats_beyond[0]; i++) {
+        uint32_t computed = 0;
+        for (int v = 0; (name = engine_variant_name(v)) != NULL; v++) {
+            if (!harness_runs(engine, name))
+                continue;
+            struct test_signal *signal = signal_noise(formats_beyond[i], 2, 1500, 11);
+            signal->scales[1] = (struct channel_scale){.full_scale = 1e12, .gain_db = -60};
+            signal_decode(signal);
+            struct test_plan plan;
+            test_plan_diagonal(&plan, signal, 100, 150, false, OUTPUT_REAL);
+            plan.spec.variant = name;
+            test_plan_bind(&plan, signal);
+            struct problem problem = {0};
+            const int error = plan_prepare(engine, &plan.spec, &plan.plan, &problem);
+            if (error < 0)
+                assert_int_equal(error, ERROR_UNSUPPORTED);
+            test_plan_free(&plan);
+            if (error == 0)
+                run_and_check(name, signal, name, 100, 150);
+            computed += error == 0;
+            signal_free(signal);
+        }
+        assert_true(computed >= 3);
+    }
+}
+
+/* The exact frames that a report counts, found again in the ring's memory. */
+static void frames_beyond_are_found_again(void **state)
+{
+    (void)state;
+    enum { FRAMES = 1024, FROM = 900, ABSENT = 131 };
+    static const struct {
+        const char *format;
+        struct channel_scale scale;
+    } cases[] = {
+        {"f32le", {.full_scale = 1}},
+        {"f32be", {.full_scale = 10, .offset = 0.5}},
+        {"f32le", {.full_scale = 1, .gain_db = 60, .offset = -3}},
+        {"s24be", {.full_scale = 1e12, .gain_db = -70}},
+        {"s16le", {.full_scale = 1}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct test_signal *signal = signal_noise(cases[i].format, 2, 1500, 11);
+        signal->scales[0] = signal->scales[1] = cases[i].scale;
+        put_huge(signal);
+        struct test_plan plan;
+        test_plan_diagonal(&plan, signal, 100, 150, false, OUTPUT_REAL);
+        test_plan_prepare(engine, &plan, signal);
+        uint32_t present[FRAMES / 32];
+        memset(present, 0xff, sizeof present);
+        present[ABSENT / 32] &= ~(1u << ABSENT % 32);
+        const struct ring ring = {.bytes = signal->bytes,
+                                  .present = present,
+                                  .frames = FRAMES,
+                                  .frame_bytes = 2 * signal->format.bytes};
+        for (uint32_t c = 0; c < 2; c++) {
+            struct ring_range ranges[FRAMES];
+            const uint32_t count =
+                engine_nonfinite(plan.plan, &ring, c, FROM, FROM + FRAMES, 0, ranges, FRAMES);
+            uint32_t found = 0;
+            for (uint64_t at = FROM; at < FROM + FRAMES; at++) {
+                const uint64_t n = at % FRAMES;
+                if (n == ABSENT || fabs(value_of(signal, n, c)) <= limit_of(&plan, signal, c))
+                    continue;
+                assert_true(found < count && ranges[found].from == at);
+                assert_int_equal(ranges[found++].until, at + 1);
+            }
+            assert_int_equal(found, count);
+            assert_true(count > 3 || signal->format.bytes == 2);
+            /* near ones join, and so do all once the list is full */
+            struct ring_range few[2];
+            const uint32_t joined =
+                engine_nonfinite(plan.plan, &ring, c, FROM, FROM + FRAMES, 5, few, 2);
+            assert_true(joined <= 2 && (joined > 0) == (count > 0));
+            assert_true(count == 0 || (few[0].from == ranges[0].from &&
+                                       few[joined - 1].until == ranges[count - 1].until));
+        }
+        test_plan_free(&plan);
+        signal_free(signal);
+    }
+}
+
+/* The limit falls with the greatest gain of an output, over all its edges. */
+static void limit_follows_the_edges(void **state)
+{
+    (void)state;
+    struct test_signal *signal = signal_noise("f32le", 2, 1500, 11);
+    put_huge(signal);
+    struct test_plan plan;
+    test_plan_diagonal(&plan, signal, 100, 150, false, OUTPUT_REAL);
+    plan.edges[0].gain = 1e4f;
+    plan.edges[1].gain = -1e6f;
+    plan.edges[1].output = 0;
+    plan.spec.variant = "general";
+    test_plan_prepare(engine, &plan, signal);
+    zero_beyond(&plan, signal);
+    assert_true(limit_of(&plan, signal, 0) < 1e9);
+    struct test_run run = run_plan(engine, &plan, signal, &(struct run_options){.seed = 5});
+    expect_convolution("gains", &plan, signal, &run, 0, run.frames);
+    for (uint64_t block = 0; block < run.blocks; block++)
+        for (uint32_t c = 0; c < 2; c++)
+            expect_report("gains", &plan, signal, &run.reports[block * 2 + c], block, c);
+    test_run_free(&run);
+    test_plan_free(&plan);
+    signal_free(signal);
 }
 
 /* A small signal on a large offset that is subtracted: what is left keeps its digits. */
@@ -293,9 +485,16 @@ static void pass_band_against_the_output(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_format),          cmocka_unit_test(reports_of_every_variant),
-        cmocka_unit_test(not_finite_is_zero),    cmocka_unit_test(offset_is_subtracted_exactly),
-        cmocka_unit_test(signals_that_are_hard), cmocka_unit_test(pass_band_against_the_output),
+        cmocka_unit_test(every_format),
+        cmocka_unit_test(reports_of_every_variant),
+        cmocka_unit_test(not_finite_is_zero),
+        cmocka_unit_test(offset_is_subtracted_exactly),
+        cmocka_unit_test(beyond_the_limit_is_zero),
+        cmocka_unit_test(full_scale_beyond_the_limit),
+        cmocka_unit_test(frames_beyond_are_found_again),
+        cmocka_unit_test(limit_follows_the_edges),
+        cmocka_unit_test(signals_that_are_hard),
+        cmocka_unit_test(pass_band_against_the_output),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }

@@ -97,6 +97,8 @@ static struct test_signal *hurt_signal(const char *format, bool absent)
     if (strcmp(format, "f32le") == 0) {
         samples[(2 * HOP + 5) * CHANNELS + 1] = NAN;
         samples[(2 * HOP + 90) * CHANNELS + 1] = -INFINITY;
+        samples[(4 * HOP + 9) * CHANNELS + 2] = -9.96921e36f;
+        samples[(6 * HOP - 3) * CHANNELS + 4] = 1e17f;
         samples[(4 * HOP - 1) * CHANNELS + 3] = 1.5f;
     } else {
         memset(signal->bytes + (5 * HOP + 1) * CHANNELS * 2, 0x80, 1); /* -32768, big-endian */
@@ -124,7 +126,7 @@ static struct block_report want_report(const struct test_signal *signal, uint64_
         sum += value;
         squares += value * value;
         peak = fmax(peak, fabs(value));
-        if (!isfinite(code)) {
+        if (!(fabs(code) <= 0x1p50)) {
             want.nonfinite++;
             want.nonfinite_first = want.nonfinite == 1 ? i : want.nonfinite_first;
             want.nonfinite_last = i;

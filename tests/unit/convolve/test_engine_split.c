@@ -253,7 +253,10 @@ static void reports_count_every_quarter(void **state)
         struct test_signal *signal = signal_noise("f32le", 1, 2 * (uint64_t)hop(), 9);
         float *samples = (float *)(void *)signal->bytes;
         for (uint32_t q = 0; q < 4; q++) {
-            samples[hop() + q * quarter + 100] = q % 2 ? NAN : -INFINITY;
+            samples[hop() + q * quarter + 100] = q == 3   ? NAN
+                                                 : q == 2 ? -9.96921e36f
+                                                 : q == 1 ? 3e20f
+                                                          : -INFINITY;
             samples[hop() + q * quarter + 200 + q] = 1.25f;
         }
         signal_decode(signal);

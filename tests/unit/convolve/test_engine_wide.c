@@ -211,6 +211,7 @@ static struct test_signal *shape_signal(const struct shape *shape, uint32_t taps
             sample_encode(&signal->format,
                           i == 1                      ? -1
                           : signal->format.bytes == 2 ? 1
+                          : c % 2                     ? 9.96921e36
                                                       : NAN,
                           sample);
         }

@@ -3,6 +3,7 @@
  * blocks lie within the bound, each output in its turn; one wrong number makes the device lost.
  */
 #include <dirent.h>
+#include <math.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -197,6 +198,23 @@ static void sums_of_edges_are_within_the_bound(void **state)
     expect_good(&run, true);
 }
 
+static double huge_at_times(uint32_t input, uint64_t frame)
+{
+    static const double huge[] = {9.96921e36, -3.4e38, 1e20, -1e17, 2e14};
+    const uint64_t n = frame * CHANNELS + input;
+    return n % 61 == 7 ? huge[n / 61 % 5] : sin(0.1 * (double)n);
+}
+
+/* Samples beyond the plan's limit are the input's fault and not the device's. */
+static void huge_samples_are_within_the_bound(void **state)
+{
+    (void)state;
+    struct run run;
+    run.signal = signal_from(CHANNELS, 2000, huge_at_times);
+    test_plan_diagonal(&run.plan, run.signal, HOP, 90, false, OUTPUT_REAL);
+    expect_good(&run, true);
+}
+
 /* Only the last output is wrong, by little more than the bound allows: its turn finds it. */
 static void a_wrong_number_makes_the_device_lost(void **state)
 {
@@ -264,6 +282,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_results_are_within_the_bound),
         cmocka_unit_test(sums_of_edges_are_within_the_bound),
+        cmocka_unit_test(huge_samples_are_within_the_bound),
         cmocka_unit_test(a_wrong_number_makes_the_device_lost),
         cmocka_unit_test(comparisons_leave_real_time),
     };

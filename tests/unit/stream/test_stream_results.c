@@ -22,6 +22,136 @@ static void test_tail_is_due_when_the_epoch_ends(void **state)
     world_close();
 }
 
+static void on_retired(void *context, struct plan *old)
+{
+    (void)context;
+    assert_ptr_equal(old, world->retired == 0 ? &world->plan : &world->other);
+    world->retired++;
+}
+
+/* ---- samples that are not finite --------------------------------------------------------- */
+
+enum { LIMIT = 0x3fff, BEYOND = 0x7000 };
+
+/* A stream of filters so short that blocks have valid frames between two samples beyond the limit.
+ */
+static void open_limited(uint32_t taps)
+{
+    struct stream_options options = default_options();
+    options.ring_frames_min = 8192;
+    world_taps = taps;
+    world_limit = LIMIT;
+    world_open(&options);
+    for (int n = 0; n < FRAMES_MAX; n++)
+        for (int c = 0; c < CHANNELS; c++)
+            world->sent[0][n][c] = (int16_t)(world->sent[0][n][c] / 2);
+}
+
+static void close_limited(void)
+{
+    world_close();
+    world_taps = TAPS;
+    world_limit = 0;
+}
+
+/* Exactly the results that depend on a sample beyond the limit are flagged, and no others. */
+static void expect_nonfinite(uint64_t from, uint64_t until, uint32_t taps, int limit)
+{
+    for (uint64_t n = from; n < until; n++) {
+        bool bad = false;
+        for (uint64_t k = 0; k < taps && k <= n; k++)
+            for (int c = 0; c < CHANNELS; c++)
+                bad = bad || abs(world->sent[0][n - k][c]) > limit;
+        if (bad != ((world->got.causes[0][n] & bit(INVALID_NONFINITE)) != 0))
+            fail_msg("frame %llu is %sflagged", (unsigned long long)n, bad ? "not " : "");
+    }
+}
+
+static void run_limited(uint64_t frames)
+{
+    for (uint64_t n = 0; n < frames; n += 100) {
+        put(0, n, 100, n, 0);
+        turn(BATCHES);
+        world->now_ns += 100 * NS_PER_US;
+    }
+}
+
+static void test_nonfinite_ranges_are_exact(void **state)
+{
+    (void)state;
+    static const uint32_t taps[] = {1, 2, 5, TAPS};
+    for (size_t i = 0; i < sizeof taps / sizeof taps[0]; i++) {
+        open_limited(taps[i]);
+        rescanned = 0;
+        /* both ends of a block, neighbours, two of one block, each channel, dense and sparse */
+        static const int places[] = {64,  95,  96,  100, 131, 200, 201, 202, 210, 223,
+                                     224, 255, 640, 643, 648, 651, 659, 661, 671};
+        for (size_t p = 0; p < sizeof places / sizeof places[0]; p++)
+            world->sent[0][places[p]][p % CHANNELS] = p % 3 ? BEYOND : -BEYOND;
+        struct random_state random = {i};
+        for (int n = 800; n < 1600; n++)
+            if (random_below(&random, 12) == 0)
+                world->sent[0][n][random_below(&random, CHANNELS)] = BEYOND;
+        run_limited(2000);
+        stream_end(world->stream);
+        drain();
+        expect_nonfinite(0, 2000, taps[i], LIMIT);
+        assert_true((rescanned > 0) == (taps[i] < HOP));
+        struct stream_stats stats;
+        stream_stats(world->stream, &stats);
+        assert_true(stats.levels[0].nonfinite > 0);
+        close_limited();
+    }
+}
+
+/* A plan with more gain takes smaller samples as not finite. Those before its first frame, which
+ * the old plan took as numbers, are flagged as far as the new plan reads them. */
+static void test_a_lower_limit_flags_what_came_before(void **state)
+{
+    (void)state;
+    static const uint64_t places[] = {999, 990, 950, 940, 1003};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        open_limited(TAPS);
+        world->other.limit = LIMIT / 2 + 1000;
+        world->other.info.input_limit = LIMIT / 2 + 1000;
+        for (int n = 0; n < 2000; n++)
+            for (int c = 0; c < CHANNELS; c++)
+                world->sent[0][n][c] = (int16_t)(world->sent[0][n][c] / 2);
+        world->sent[0][places[i]][1] = LIMIT - 5;
+        run_limited(900);
+        const struct stream_change change = {
+            .plan = &world->other, .frame = 1000, .delay_frames = 18, .retired = on_retired};
+        assert_int_equal(stream_change(world->stream, &change), 0);
+        for (uint64_t n = 900; n < 1500; n += 100)
+            put(0, n, 100, n, 0), turn(BATCHES);
+        stream_end(world->stream);
+        drain();
+        expect_nonfinite(0, 1000 / HOP * HOP, TAPS, LIMIT); /* the new plan reports that block */
+        expect_nonfinite(1000, 1500, TAPS, LIMIT / 2 + 1000);
+        close_limited();
+    }
+}
+
+/* The block of the change is reported by the new plan, which takes larger samples as numbers. */
+static void test_a_higher_limit_flags_what_the_old_one_left_out(void **state)
+{
+    (void)state;
+    open_limited(TAPS);
+    world->other.limit = BEYOND + 1;
+    world->other.info.input_limit = BEYOND + 1;
+    world->sent[0][995][1] = BEYOND;
+    run_limited(900);
+    const struct stream_change change = {
+        .plan = &world->other, .frame = 1000, .delay_frames = 18, .retired = on_retired};
+    assert_int_equal(stream_change(world->stream, &change), 0);
+    for (uint64_t n = 900; n < 1500; n += 100)
+        put(0, n, 100, n, 0), turn(BATCHES);
+    stream_end(world->stream);
+    drain();
+    expect_nonfinite(0, 1000, TAPS, LIMIT);
+    close_limited();
+}
+
 static void test_overload_sheds_whole_blocks(void **state)
 {
     (void)state;
@@ -107,13 +237,6 @@ static void test_device_failure_is_counted(void **state)
     assert_true(world->got.causes[0][0] & bit(INVALID_DEVICE));
     check_epoch(0, 640 + TAPS - 1, world->plan.taps, lost);
     world_close();
-}
-
-static void on_retired(void *context, struct plan *old)
-{
-    (void)context;
-    assert_ptr_equal(old, world->retired == 0 ? &world->plan : &world->other);
-    world->retired++;
 }
 
 static void test_exchange_at_a_frame(void **state)
@@ -384,6 +507,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tail_is_due_when_the_epoch_ends),
+        cmocka_unit_test(test_nonfinite_ranges_are_exact),
+        cmocka_unit_test(test_a_lower_limit_flags_what_came_before),
+        cmocka_unit_test(test_a_higher_limit_flags_what_the_old_one_left_out),
         cmocka_unit_test(test_overload_sheds_whole_blocks),
         cmocka_unit_test(test_overload_gives_up_what_it_sheds),
         cmocka_unit_test(test_back_pressure_loses_nothing),

@@ -19,6 +19,7 @@
 
 #include "convolve/host/host.h"
 #include "convolve/host/object.h"
+#include "convolve/plan/input_limit.h"
 #include "core/random.h"
 #include "signal/reference.h"
 
@@ -462,6 +463,30 @@ static void what_is_not_finite_counts_as_zero(void **state)
     world_close(&world);
 }
 
+static void what_is_beyond_the_limit_counts_as_zero(void **state)
+{
+    (void)state;
+    struct world world;
+    open_edges(&world, 48);
+    const float limit = (float)input_limit(world.edges, world.spec.edge_count, world.spec.taps,
+                                           world.spec.taps_count);
+    const float over = nextafterf(limit, INFINITY);
+    world.in[3 * 10] = 9.96921e36f;
+    world.in[3 * 11 + 1] = -over;
+    world.in[3 * 11 + 2] = over;
+    world.in[3 * 699 + 1] = -1e20f;
+    struct host_convolver *convolver = create(&world);
+    execute(&world, convolver, 48);
+    world.in[3 * 10] = world.in[3 * 11 + 1] = world.in[3 * 11 + 2] = world.in[3 * 699 + 1] = 0;
+    expect_convolution(&world, "values beyond the limit");
+    assert_int_equal(host_convolver_nonfinite(convolver), 4);
+    world.in[3 * 10] = limit;
+    execute(&world, convolver, 48);
+    assert_int_equal(host_convolver_nonfinite(convolver), 4);
+    host_convolver_destroy(convolver);
+    world_close(&world);
+}
+
 /* Denormal numbers cost no time because they are zero; the caller's arithmetic is left as it was.
  */
 static void denormals_are_zero(void **state)
@@ -570,6 +595,7 @@ int main(void)
         cmocka_unit_test(a_shared_filter_is_stored_once),
         cmocka_unit_test(a_channel_never_touches_another),
         cmocka_unit_test(what_is_not_finite_counts_as_zero),
+        cmocka_unit_test(what_is_beyond_the_limit_counts_as_zero),
         cmocka_unit_test(denormals_are_zero),
         cmocka_unit_test(reset_and_measuring_leave_nothing),
         cmocka_unit_test(wrong_specifications_are_refused),
