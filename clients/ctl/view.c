@@ -99,11 +99,20 @@ static double level(const json_t *channel, const char *name, const char *otherwi
     return json_is_number(value) ? json_number_value(value) : reply_number(channel, otherwise);
 }
 
+/* The value at the right end of a bar: full scale at the sensor; where it is not known, the next of
+ * 10 dB steps above the held peak. */
+static double bar_scale(const json_t *channel, double held)
+{
+    const json_t *full_scale = json_object_get(channel, "full_scale");
+    if (json_is_number(full_scale))
+        return json_number_value(full_scale);
+    return held > 0 ? pow(10, ceil(2 * log10(held)) / 2) : 1;
+}
+
 static void draw_channel(const struct view *view, int number, const json_t *channel, FILE *out)
 {
-    const double full = level(channel, "full_scale", "peak");
     const double rms = level(channel, "rms_1s", "rms"), peak = level(channel, "peak_1s", "peak");
-    const double held = level(channel, "peak_held", "peak");
+    const double held = level(channel, "peak_held", "peak"), full = bar_scale(channel, held);
     const int width = view->columns - 54;
     fprintf(out, "%4d ", number);
     if (width >= 8)
@@ -135,7 +144,12 @@ static void draw_channels(const struct view *view, const json_t *stream, int lin
     fprintf(out, "\n%s", reply_string(stream, "name"));
     if (filter != NULL)
         fprintf(out, ", filter %s", reply_string(filter, "name"));
-    fprintf(out, ": levels in dB of full scale, %.0f to 0\n", floor_db);
+    fprintf(out, ": levels in dB of full scale%s, %.0f to 0\n",
+            json_is_number(json_object_get(json_array_get(json_object_get(stream, "channels"), 0),
+                                           "full_scale"))
+                ? ""
+                : " (not known: of 10 dB steps)",
+            floor_db);
     lines -= 2;
     json_array_foreach(json_object_get(stream, "channels"), i, channel)
     {

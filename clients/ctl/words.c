@@ -75,40 +75,6 @@ char *words_of_shell(const char *sentence)
 
 /* ---- values ------------------------------------------------------------------------------ */
 
-/* How many of the argument's unit the suffix is; 0: it is none. */
-static double scale_of(const char *suffix, const char *unit)
-{
-    static const struct {
-        const char *suffix, *unit;
-        double scale;
-    } table[] = {{"us", "ms", 1e-3}, {"ms", "ms", 1}, {"s", "ms", 1e3}, {"dB", "dB", 1}};
-    suffix += strspn(suffix, " ");
-    if (*suffix == '\0')
-        return 1;
-    for (size_t i = 0; unit != NULL && i < sizeof table / sizeof *table; i++)
-        if (strcmp(suffix, table[i].suffix) == 0 && strcmp(unit, table[i].unit) == 0)
-            return table[i].scale;
-    return 0;
-}
-
-static json_t *number_value(const struct command_argument *argument, const char *word,
-                            struct problem *problem)
-{
-    char *end;
-    const double number = strtod(word, &end);
-    const double scale = end != word ? scale_of(end, argument->unit) : 0;
-    if (scale == 0) {
-        problem_set(problem, ERROR_ARGUMENT, "%s: %s is a number%s%s", word, argument->name,
-                    argument->unit != NULL ? " in " : "",
-                    argument->unit != NULL ? argument->unit : "");
-        return NULL;
-    }
-    if (argument->type == ARGUMENT_INTEGER && number >= 0 && number < 9e15 && scale == 1 &&
-        number == (double)(json_int_t)number)
-        return json_integer((json_int_t)number);
-    return json_real(number * scale);
-}
-
 static json_t *flag_value(const char *word, struct problem *problem)
 {
     static const char *const yes[] = {"on", "yes", "true", "1"}, *const no[] = {"off", "no",
@@ -148,7 +114,7 @@ static json_t *value_of(const struct command_argument *argument, const char *wor
     switch (argument->type) {
     case ARGUMENT_NUMBER:
     case ARGUMENT_INTEGER:
-        return number_value(argument, word, problem);
+        return command_number(argument, word, problem);
     case ARGUMENT_FLAG:
         return flag_value(word, problem);
     default:

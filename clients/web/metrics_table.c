@@ -108,6 +108,7 @@ const struct metric metrics[] = {
     {"channel_rms_since_start", GAUGE, CHANNEL, "rms", NUMBER, NULL, 0, "Root mean square of the input since the start."},
     {"channel_peak_since_start", GAUGE, CHANNEL, "peak", NUMBER, NULL, 0, "Peak of the input since the start."},
     {"channel_dc", GAUGE, CHANNEL, "dc", NUMBER, NULL, 0, "Mean of the input since the start."},
+    {"channel_full_scale", GAUGE, CHANNEL, "full_scale", NUMBER, NULL, 0, "Full scale at the sensor, `preamp` divided out; absent where the input has no converter."},
     {"channel_overloads_total", COUNTER, CHANNEL, "overloads", NUMBER, NULL, 0, "Clips: samples at the full-scale code."},
     {"channel_non_finite_samples_total", COUNTER, CHANNEL, "non_finite", NUMBER, NULL, 0, "Samples that were NaN, infinite or beyond the limit (docs/engine.md)."},
 

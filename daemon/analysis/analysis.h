@@ -24,6 +24,7 @@
 #include "analysis/run.h"
 #include "core/codec.h"
 #include "core/error.h"
+#include "core/level.h"
 #include "core/option.h"
 
 /* ---- events ------------------------------------------------------------------------------ */
@@ -133,7 +134,17 @@ struct analysis_stream {
     const char *taps_hash, *config_hash;
     const double *preamp_db;  /* [channels], of the first input of each; for files */
     const double *full_scale; /* [channels], at the sensor, in `units`; 0: not known */
+    const double *step;       /* [channels] of the converter, likewise; NULL: of none */
 };
+
+/* Unit, full scale and step of a channel, for level_read. */
+static inline struct level_scale analysis_scale(const struct analysis_stream *stream,
+                                                uint32_t channel)
+{
+    return (struct level_scale){stream->units[channel],
+                                stream->full_scale != NULL ? stream->full_scale[channel] : 0,
+                                stream->step != NULL ? stream->step[channel] : 0};
+}
 
 /* What all analyses have. The options of the type stand behind `own`. */
 struct analysis_options {

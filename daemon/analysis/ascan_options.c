@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "analysis/level.h"
+#include "core/level.h"
 
 static int parse_gate(const struct option_row *row, const char *text, struct option_value *value,
                       struct problem *problem)
@@ -275,9 +275,10 @@ static void check_gate(const struct option_check *check, struct analysis_options
                      line->name);
     }
     for (uint32_t c = 0; c < options->stream.channels; c++) {
+        const struct level_scale scale = analysis_scale(&options->stream, c);
         double level;
-        if (!gate_level(check, line, options->stream.units[c], options->stream.full_scale[c],
-                        &level))
+        if (!gate_level(check, line, &scale, &level) ||
+            level_warn(check, "gate", "level", line->level, level, &scale))
             break;
     }
 }
@@ -414,9 +415,9 @@ static json_t *describe_gate(const struct analysis_options *options, const struc
     json_object_set_new(object, "measure", json_string(measures[line->measure]));
     json_object_set_new(object, "alarm", json_string(line->alarm_absent ? "absent" : "present"));
     for (uint32_t c = 0; c < options->stream.channels; c++) {
+        const struct level_scale scale = analysis_scale(&options->stream, c);
         double level;
-        const bool known =
-            gate_level(NULL, line, options->stream.units[c], options->stream.full_scale[c], &level);
+        const bool known = gate_level(NULL, line, &scale, &level);
         json_array_append_new(levels, known ? json_real(level) : json_null());
     }
     json_object_set_new(object, "levels", levels);

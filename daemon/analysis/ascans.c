@@ -387,9 +387,10 @@ static int ascans_open(const struct analysis_options *options, struct analysis *
         a->trace == NULL || a->samples == NULL || a->sums == NULL || a->saturated == NULL)
         goto no_memory;
     for (size_t c = 0; c < channels; c++)
-        for (size_t g = 0; g < gates; g++)
-            gate_level(NULL, &own->lines[g], stream->units[c], stream->full_scale[c],
-                       &a->levels[c * gates + g]);
+        for (size_t g = 0; g < gates; g++) {
+            const struct level_scale scale = analysis_scale(stream, (uint32_t)c);
+            gate_level(NULL, &own->lines[g], &scale, &a->levels[c * gates + g]);
+        }
     *out = a;
     return 0;
 

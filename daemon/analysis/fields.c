@@ -63,6 +63,15 @@ const struct analysis_field *field_nearest(const struct analysis_field *fields, 
     return nearest;
 }
 
+bool field_is_level(const struct analysis_field *field)
+{
+    static const char *const levels[] = {"peak_db", "asl_db", "mean_db", "least_db", "most_db"};
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++)
+        if (strcmp(field->name, levels[i]) == 0)
+            return true;
+    return false;
+}
+
 double field_value(const struct analysis_field *field, uint32_t index,
                    const struct analysis_event *event)
 {

@@ -40,6 +40,9 @@ const struct analysis_field *field_find(const struct analysis_field *fields, uin
 const struct analysis_field *field_nearest(const struct analysis_field *fields, uint32_t count,
                                            const char *name);
 
+/* True for levels in dB re the reference of the channel's unit; other fields in dB are ratios. */
+bool field_is_level(const struct analysis_field *field);
+
 /* Value `index` of the field, 0 … max(repeat, 1) - 1; NAN: not defined. */
 double field_value(const struct analysis_field *field, uint32_t index,
                    const struct analysis_event *event);

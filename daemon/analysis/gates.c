@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analysis/level.h"
+#include "core/level.h"
 
 /* ---- the line ---------------------------------------------------------------------------- */
 
@@ -62,26 +62,14 @@ static int parse_time(const struct part *part, const char *text, double *seconds
     return 0;
 }
 
-static int read_level(const char *text, struct option_value *level, struct problem *problem)
-{
-    struct quantity quantity;
-    const struct option_row row = {.key = "gate"};
-    *level = (struct option_value){.text = text};
-    if (quantity_parse(text, DIMENSION_RATIO, &quantity, problem) != 0 ||
-        quantity.dimension != DIMENSION_RATIO)
-        return level_parse(&row, text, level, problem);
-    level->dimension = DIMENSION_RATIO;
-    level->number = quantity_value(&quantity);
-    return 0;
-}
-
 static int parse_level(const char *text, struct gate_line *gate, struct problem *problem)
 {
-    struct option_value level;
+    const struct option_row row = {.key = "gate"};
+    struct option_value level = {.text = text};
     if (strlen(text) >= sizeof gate->level)
         return problem_set(problem, ERROR_CONFIG, "`gate`: `level %.*s` is no level; write a %s",
                            OPTION_QUOTE, text, LEVEL_WORDS);
-    if (read_level(text, &level, problem) != 0)
+    if (level_parse(&row, text, &level, problem) != 0)
         return ERROR_CONFIG;
     if (level.dimension != DIMENSION_DECIBEL && !(level.number > 0))
         return problem_set(problem, ERROR_CONFIG,
@@ -91,23 +79,15 @@ static int parse_level(const char *text, struct gate_line *gate, struct problem 
     return 0;
 }
 
-bool gate_level(const struct option_check *check, const struct gate_line *gate, const char *unit,
-                double full_scale, double *level)
+bool gate_level(const struct option_check *check, const struct gate_line *gate,
+                const struct level_scale *scale, double *level)
 {
-    struct option_value value;
     struct problem problem;
-    *level = NAN;
-    if (read_level(gate->level, &value, &problem) != 0)
-        return false; /* gate_parse has proven it */
-    if (value.dimension != DIMENSION_RATIO)
-        return level_amplitude(check, "gate", &value, unit, level);
-    *level = value.number * full_scale;
-    if (full_scale > 0)
+    if (level_read(gate->level, scale, level, &problem) == 0)
         return true;
-    option_error(check, "gate",
-                 "gate %s: the full scale of this stream is not known, so it has no percentages; "
-                 "write the level in %s",
-                 gate->name, unit);
+    if (check != NULL)
+        option_error(check, "gate", "gate %s: %s", gate->name, problem.text);
+    *level = NAN;
     return false;
 }
 

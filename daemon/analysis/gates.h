@@ -21,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/option.h"
+#include "core/level.h"
 
 enum gate_measure { GATE_PEAK, GATE_FLANK, GATE_J_FLANK };
 
@@ -44,10 +44,10 @@ struct gate_line {
 /* 0, or ERROR_CONFIG with what to write instead. */
 int gate_parse(const char *text, struct gate_line *gate, struct problem *problem);
 
-/* The level of a line in `unit`: written as an amplitude, in dB, or in percent of the full scale,
- * which is 0 where it is not known. False when reported; a NULL check reports nothing. */
-bool gate_level(const struct option_check *check, const struct gate_line *gate, const char *unit,
-                double full_scale, double *level);
+/* The level of a line as an amplitude of the channel. False when reported; a NULL check reports
+ * nothing. */
+bool gate_level(const struct option_check *check, const struct gate_line *gate,
+                const struct level_scale *scale, double *level);
 
 /* In frames. */
 struct gate {

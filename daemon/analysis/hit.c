@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "analysis/hit.h"
-#include "core/quantity.h"
+#include "core/level.h"
 
 /* name, unit, type, member, sentence */
 #define HIT_FIELD_TABLE(X)                                                                         \
@@ -72,33 +72,14 @@ uint32_t hit_fields(struct analysis_field fields[HIT_FIELDS_MAX], uint32_t bands
 
 /* ---- levels ------------------------------------------------------------------------------ */
 
-/* The amplitude of 0 dB, in the unit: ISO 1683:2015 table 1, and 1 uV of dB(AE). */
-static const struct {
-    const char *unit;
-    double reference;
-} references[] = {
-    {"V", 1e-6},   {"m/s2", 1e-6}, {"m/s\u00b2", 1e-6}, {"m/s^2", 1e-6}, {"g", 1e-6 / 9.80665},
-    {"m/s", 1e-9}, {"Pa", 1e-6},   {"m", 1e-12},        {"N", 1e-6},
-};
-
-static double reference_of(const char *unit)
-{
-    for (size_t i = 0; i < sizeof references / sizeof references[0]; i++) {
-        int exponent;
-        if (quantity_unit_exponent(references[i].unit, unit, &exponent))
-            return references[i].reference * pow(10.0, exponent);
-    }
-    return 1.0;
-}
-
 double hit_level_db(double amplitude, const char *unit)
 {
-    return amplitude > 0 ? 20.0 * log10(amplitude / reference_of(unit)) : NAN;
+    return amplitude > 0 ? 20.0 * log10(amplitude / level_reference(unit)) : NAN;
 }
 
 double hit_level_amplitude(double level_db, const char *unit)
 {
-    return reference_of(unit) * pow(10.0, level_db / 20.0);
+    return level_reference(unit) * pow(10.0, level_db / 20.0);
 }
 
 double hit_volts(const char *unit)

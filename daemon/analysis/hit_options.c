@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "analysis/hit_queue.h"
-#include "analysis/level.h"
+#include "core/level.h"
 #include "analysis/rows.h"
 #include "core/quantity.h"
 
@@ -202,11 +202,12 @@ static double threshold_of(const struct option_check *check, const struct analys
 {
     const struct hit_options *own = options->own;
     const struct option_values *list = &own->thresholds;
+    const struct level_scale scale = analysis_scale(&options->stream, channel);
     double threshold = 0;
     const bool good =
         list->count > 0 &&
         level_amplitude(check, "threshold", &list->values[list->count > channel ? channel : 0],
-                        options->stream.units[channel], &threshold);
+                        &scale, &threshold);
     *fits = good && threshold >= 0 && threshold <= FLT_MAX;
     return threshold;
 }
@@ -307,6 +308,26 @@ static void size_memory(struct analysis_options *options, uint64_t max_record)
     own->queue_blocks = (uint32_t)fmin(most, (double)room);
 }
 
+static void check_thresholds(const struct option_check *check,
+                             const struct analysis_options *options)
+{
+    const struct hit_options *own = options->own;
+    for (uint32_t channel = 0; own->thresholds.count > 0 && channel < options->stream.channels;
+         channel++) {
+        const struct level_scale scale = analysis_scale(&options->stream, channel);
+        bool fits;
+        const double threshold = threshold_of(check, options, channel, &fits);
+        if (!fits && threshold > FLT_MAX)
+            option_error(check, "threshold", "the threshold %g is beyond what a sample can be",
+                         threshold);
+        if (!fits ||
+            level_warn(check, "threshold", "threshold =",
+                       own->thresholds.values[own->thresholds.count > channel ? channel : 0].text,
+                       threshold, &scale))
+            break;
+    }
+}
+
 void hit_options_check(const struct option_check *check, struct analysis_options *options)
 {
     struct hit_options *own = options->own;
@@ -317,17 +338,8 @@ void hit_options_check(const struct option_check *check, struct analysis_options
     size_memory(options, max_record);
     own->field_count = hit_fields(own->fields, own->features.band_count);
     if (own->thresholds.count == 0)
-        option_error(check, NULL, "hits need a threshold: write `threshold = 40 dB`");
-    for (uint32_t channel = 0; own->thresholds.count > 0 && channel < options->stream.channels;
-         channel++) {
-        bool fits;
-        const double threshold = threshold_of(check, options, channel, &fits);
-        if (!fits && threshold > FLT_MAX)
-            option_error(check, "threshold", "the threshold %g is beyond what a sample can be",
-                         threshold);
-        if (!fits)
-            break;
-    }
+        option_error(check, NULL, "hits need a threshold: write `threshold = 40 dB(AE)`");
+    check_thresholds(check, options);
     if (own->floating > 0 && own->noise_frames == 0)
         option_error(check, "floating threshold",
                      "`floating threshold` needs the noise: write `noise interval = 100 ms`");

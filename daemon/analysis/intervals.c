@@ -16,7 +16,7 @@
 #include "analysis/hit.h"
 #include "analysis/hit_features.h"
 #include "analysis/interval.h"
-#include "analysis/level.h"
+#include "core/level.h"
 #include "analysis/pieces.h"
 #include "analysis/rows.h"
 #include "analysis/sums.h"
@@ -315,6 +315,14 @@ static const struct option_value *threshold_of(const struct intervals_options *o
     return &own->thresholds.values[own->thresholds.count > 1 ? channel : 0];
 }
 
+static bool threshold_amplitude(const struct option_check *check,
+                                const struct analysis_options *options, uint32_t channel,
+                                double *out)
+{
+    const struct level_scale scale = analysis_scale(&options->stream, channel);
+    return level_amplitude(check, "threshold", threshold_of(options->own, channel), &scale, out);
+}
+
 static int open_rules(struct analysis *a)
 {
     const struct intervals_options *own = a->own;
@@ -325,8 +333,7 @@ static int open_rules(struct analysis *a)
     for (uint32_t c = 0; c < a->channels; c++) {
         a->rules[c] = (struct crossing_rules){
             .hdt = own->hdt_frames, .hlt = own->hlt_frames, .longest = own->longest_frames};
-        level_amplitude(NULL, "threshold", threshold_of(own, c), a->options->stream.units[c],
-                        &a->rules[c].threshold);
+        threshold_amplitude(NULL, a->options, c, &a->rules[c].threshold);
     }
     return 0;
 }
@@ -408,9 +415,11 @@ static void intervals_check(const struct option_check *check, struct analysis_op
     option_frames(check, &rows[ROW_HDT], own->hdt, rate, &own->hdt_frames);
     option_frames(check, &rows[ROW_HLT], own->hlt, rate, &own->hlt_frames);
     for (uint32_t c = 0; own->thresholds.count > 0 && c < options->stream.channels; c++) {
+        const struct level_scale scale = analysis_scale(&options->stream, c);
         double threshold;
-        if (!level_amplitude(check, "threshold", threshold_of(own, c), options->stream.units[c],
-                             &threshold))
+        if (!threshold_amplitude(check, options, c, &threshold) ||
+            level_warn(check, "threshold", "threshold =", threshold_of(own, c)->text, threshold,
+                       &scale))
             break;
     }
     if (own->thresholds.count > 0)
@@ -419,7 +428,7 @@ static void intervals_check(const struct option_check *check, struct analysis_op
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++)
         if (option_given(check, needs[i]))
             option_error(check, needs[i],
-                         "`%s` needs a threshold: write `threshold = 40 dB`, or remove it",
+                         "`%s` needs a threshold: write `threshold = 40 dB(AE)`, or remove it",
                          needs[i]);
 }
 
@@ -435,7 +444,7 @@ static void intervals_report(const struct analysis_options *options, FILE *out)
     if (own->thresholds.count == 0)
         return;
     double threshold = 0;
-    level_amplitude(NULL, "threshold", threshold_of(own, 0), options->stream.units[0], &threshold);
+    threshold_amplitude(NULL, options, 0, &threshold);
     fprintf(out, "%19scounts and hits above %.4g %s%s\n", "", threshold, options->stream.units[0],
             own->thresholds.count > 1 ? " (channel 1)" : "");
 }
@@ -451,8 +460,7 @@ static struct json_t *intervals_describe(const struct analysis_options *options)
     json_t *thresholds = json_array();
     for (uint32_t c = 0; c < options->stream.channels; c++) {
         double threshold = 0; /* proven by the check */
-        level_amplitude(NULL, "threshold", threshold_of(own, c), options->stream.units[c],
-                        &threshold);
+        threshold_amplitude(NULL, options, c, &threshold);
         json_array_append_new(thresholds, json_real(threshold));
     }
     json_object_set_new(object, "thresholds", thresholds);

@@ -12,9 +12,11 @@
 enum { NAME_BYTES = 64 };
 
 struct parts {
-    char field[NAME_BYTES], unit[QUANTITY_UNIT_BYTES];
+    char field[NAME_BYTES];
+    const char *text; /* number and unit */
     int relation;
     double value;
+    const char *unit;
 };
 
 static const char *skip(const char *text)
@@ -48,11 +50,10 @@ static bool split(const char *text, struct parts *parts)
     if (at == NULL)
         return false;
     char *end;
-    parts->value = strtod(skip(at), &end);
-    if (end == skip(at) || !isfinite(parts->value))
-        return false;
-    snprintf(parts->unit, sizeof parts->unit, "%s", skip(end));
-    return strlen(skip(end)) < sizeof parts->unit;
+    parts->text = skip(at);
+    parts->value = strtod(parts->text, &end);
+    parts->unit = skip(end);
+    return end != parts->text && isfinite(parts->value);
 }
 
 int limit_option(const struct option_row *row, const char *text, struct option_value *value,
@@ -68,8 +69,31 @@ int limit_option(const struct option_row *row, const char *text, struct option_v
                        row->key, OPTION_QUOTE, text);
 }
 
+/* The value of a level, in the channel's unit or, for a field in dB, in dB. It is the same for all
+ * channels. */
+static int read_level(const struct parts *parts, const struct analysis_field *field,
+                      const struct analysis_stream *stream, double *value, struct problem *problem)
+{
+    for (uint32_t c = 0; c < stream->channels; c++) {
+        const struct level_scale scale = analysis_scale(stream, c);
+        double level;
+        if (level_read(parts->text, &scale, &level, problem) != 0)
+            return ERROR_CONFIG;
+        if (field->unit != NULL)
+            level = 20 * log10(level / level_reference(scale.unit));
+        if (c > 0 && level != *value)
+            return problem_set(problem, ERROR_CONFIG,
+                               "`%s` is another level on each channel, for their units or full "
+                               "scales differ; analyse them apart",
+                               parts->text);
+        *value = level;
+    }
+    return 0;
+}
+
 int limit_find(const char *text, const struct analysis_field *fields, uint32_t field_count,
-               struct analysis_limit *out, struct problem *problem)
+               const struct analysis_stream *stream, struct analysis_limit *out,
+               struct problem *problem)
 {
     struct parts parts;
     uint32_t index;
@@ -84,10 +108,17 @@ int limit_find(const char *text, const struct analysis_field *fields, uint32_t f
             "docs/analysis.md",
             text, parts.field, nearest != NULL ? nearest->name : "another");
     }
-    if (parts.unit[0] != '\0' && field->unit != NULL && strcmp(parts.unit, field->unit) != 0)
+    const bool own_unit =
+        field->unit != NULL && (parts.unit[0] == '\0' || strcmp(parts.unit, field->unit) == 0);
+    if (!own_unit && (field->unit == NULL || field_is_level(field))) {
+        struct problem detail;
+        if (read_level(&parts, field, stream, &parts.value, &detail) != 0)
+            return problem_set(problem, ERROR_CONFIG, "`keep = %s`: %s", text, detail.text);
+    } else if (!own_unit) {
         return problem_set(problem, ERROR_CONFIG,
                            "`keep = %s`: the unit of %s is %s; write the number in it", text,
                            field->name, field->unit[0] != '\0' ? field->unit : "none");
+    }
     *out = (struct analysis_limit){
         .field = field, .index = index, .relation = parts.relation, .value = parts.value};
     return 0;

@@ -21,15 +21,17 @@ struct analysis_limit {
     double value;
 };
 
-/* The parser of an option row: whether the text reads as FIELD > NUMBER, >=, < or <=, with the
- * field's unit or without one. */
+/* The parser of an option row: whether the text reads as FIELD > NUMBER, >=, < or <=. A field
+ * in the channel's unit takes any level (core/level.h); one whose name carries its unit takes a
+ * number with or without that unit. */
 int limit_option(const struct option_row *row, const char *text, struct option_value *value,
                  struct problem *problem);
 
 /* Such a text against the fields of an analysis. 0, or ERROR_CONFIG: there is no such field, or its
  * unit is another. */
 int limit_find(const char *text, const struct analysis_field *fields, uint32_t field_count,
-               struct analysis_limit *out, struct problem *problem);
+               const struct analysis_stream *stream, struct analysis_limit *out,
+               struct problem *problem);
 
 /* Whether all of them hold for the event. */
 bool limits_hold(const struct analysis_limit *limits, uint32_t count,

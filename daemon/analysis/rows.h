@@ -5,7 +5,7 @@
 #ifndef CONVOLVD_ANALYSIS_ROWS_H
 #define CONVOLVD_ANALYSIS_ROWS_H
 
-#include "analysis/level.h"
+#include "core/level.h"
 
 #define ANALYSIS_FRAMES_MAX 1e12
 
@@ -13,8 +13,8 @@
 #define ANALYSIS_ROW_THRESHOLD                                                                     \
     .key = "threshold", .type = OPTION_OWN, .list = LIST_CHANNEL, .parse = level_parse,            \
     .words = LEVEL_WORDS, .fallback_words = "none: hits need one",                                 \
-    .sentence = "A sample lies above when |x| is greater; one for all channels or one each. dB "   \
-                "are dB(AE), re 1 uV."
+    .sentence = "A sample lies above when |x| is greater; one for all channels or one each. "      \
+                "Plain dB of volts are dB(AE), re 1 uV at the sensor."
 
 #define ANALYSIS_ROW_HDT                                                                           \
     .key = "hdt", .type = OPTION_SPAN, .maximum = ANALYSIS_FRAMES_MAX, .fallback = "200 us",       \

@@ -23,7 +23,7 @@
 #include "analysis/coupling.h"
 #include "analysis/event_head.h"
 #include "analysis/hit.h"
-#include "analysis/level.h"
+#include "core/level.h"
 #include "core/quantity.h"
 
 enum { CHANNELS_MAX = 256 };
@@ -364,6 +364,13 @@ static const struct option_value *level_of(const struct sensor_test_options *own
     return &own->levels.values[own->levels.count > 1 ? channel : 0];
 }
 
+static bool pulse_level(const struct option_check *check, const struct analysis_options *options,
+                        uint32_t channel, double *out)
+{
+    const struct level_scale scale = analysis_scale(&options->stream, channel);
+    return level_amplitude(check, "pulse above", level_of(options->own, channel), &scale, out);
+}
+
 static int sensor_test_open(const struct analysis_options *options, struct analysis **out,
                             struct problem *problem)
 {
@@ -383,8 +390,7 @@ static int sensor_test_open(const struct analysis_options *options, struct analy
     for (uint32_t c = 0; c < channels; c++) {
         a->levels[c] = INFINITY;
         if (a->own->levels.count > 0)
-            level_amplitude(NULL, "pulse above", level_of(a->own, c), options->stream.units[c],
-                            &a->levels[c]);
+            pulse_level(NULL, options, c, &a->levels[c]);
     }
     *out = a;
     return 0;
@@ -484,8 +490,11 @@ static void sensor_test_check(const struct option_check *check, struct analysis_
                      stream->name, stream->channels, stream->channels == 1 ? "" : "s",
                      CHANNELS_MAX);
     for (uint32_t c = 0; own->levels.count > 0 && c < stream->channels; c++) {
+        const struct level_scale scale = analysis_scale(stream, c);
         double level;
-        if (!level_amplitude(check, "pulse above", level_of(own, c), stream->units[c], &level))
+        if (!pulse_level(check, options, c, &level) ||
+            level_warn(check, "pulse above", "pulse above =", level_of(own, c)->text, level,
+                       &scale))
             break;
     }
 }
@@ -498,7 +507,7 @@ static void sensor_test_report(const struct analysis_options *options, FILE *out
     char text[40];
     fprintf(out, "pulses ");
     if (own->levels.count > 0) {
-        level_amplitude(NULL, "pulse above", level_of(own, 0), options->stream.units[0], &level);
+        pulse_level(NULL, options, 0, &level);
         fprintf(out, "from %.4g %s, ", level, options->stream.units[0]);
     }
     fprintf(out, "that are marked%s, answers within %s, %u pairs of channels\n",
@@ -515,7 +524,7 @@ static struct json_t *sensor_test_describe(const struct analysis_options *option
         json_array_append_new(pulsers, json_integer(own->pulsers.values[i].integer));
     for (uint32_t c = 0; own->levels.count > 0 && c < options->stream.channels; c++) {
         double level = 0; /* proven by the check */
-        level_amplitude(NULL, "pulse above", level_of(own, c), options->stream.units[c], &level);
+        pulse_level(NULL, options, c, &level);
         json_array_append_new(levels, json_real(level));
     }
     return json_pack("{s:o, s:o, s:I, s:I}", "pulse_above", levels, "pulsers", pulsers,

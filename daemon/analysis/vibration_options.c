@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/level.h"
+#include "core/level.h"
 #include "analysis/spectrum.h"
 
 /* A speed in Hz, or in turns a minute. */
@@ -48,11 +48,26 @@ static int parse_speed(const struct option_row *row, const char *text, struct op
 static const struct option_choice traces[] = {
     {"spectrum", TRACE_SPECTRUM}, {"kurtosis", TRACE_KURTOSIS}, {"none", TRACE_NONE}, {NULL, 0}};
 
+/* Events in a turn. A frequency is taken too, for check_order to say which order it is. */
+static int parse_order(const struct option_row *row, const char *text, struct option_value *value,
+                       struct problem *problem)
+{
+    struct option_row number = *row, frequency = *row;
+    struct problem detail;
+    number.type = OPTION_NUMBER;
+    frequency.type = OPTION_FREQUENCY;
+    frequency.maximum = 1e9;
+    if (option_parse(&frequency, text, value, &detail) == 0 &&
+        value->dimension == DIMENSION_FREQUENCY)
+        return 0;
+    return option_parse(&number, text, value, problem);
+}
+
 #define FIELD(member) OPTION_FIELD(struct vibration_options, member)
 #define ORDER(defect, what)                                                                        \
     {                                                                                              \
-        .key = #defect, .type = OPTION_NUMBER, .minimum = 0, .above_minimum = true,                \
-        .maximum = 1000, .fallback_words = "that of the geometry",                                 \
+        .key = #defect, .type = OPTION_OWN, .parse = parse_order, .words = "number", .minimum = 0, \
+        .above_minimum = true, .maximum = 1000, .fallback_words = "that of the geometry",          \
         FIELD(orders_written[CONDITION_##defect]),                                                 \
         .sentence = "Events of " what " in a turn of the shaft, as catalogues give them."          \
     }
@@ -165,16 +180,17 @@ const struct option_row vibration_option_rows[VIBRATION_OPTION_ROWS] = {
      FIELD(pulses),
      .sentence = "Pulses of the tacho in a turn of the shaft."},
     {.key = "tacho level",
-     .type = OPTION_AMPLITUDE,
+     .type = OPTION_OWN,
+     .parse = level_parse,
+     .words = LEVEL_WORDS,
      .minimum = -1e30,
-     .maximum = 1e30,
      .fallback_words = "0",
      FIELD(tacho_level),
      .sentence = "Level that a pulse rises through."},
     {.key = "tacho hysteresis",
-     .type = OPTION_AMPLITUDE,
-     .minimum = 0,
-     .maximum = 1e30,
+     .type = OPTION_OWN,
+     .parse = level_parse,
+     .words = LEVEL_WORDS,
      .fallback_words = "a tenth of the level",
      FIELD(tacho_hysteresis),
      .sentence = "So far below the level the signal must have been before the next pulse."},
@@ -382,14 +398,48 @@ static void check_tacho(const struct option_check *check, struct analysis_option
     }
     if (own->speed_hz > 0)
         option_error(check, "speed", "the speed comes from `tacho` already; remove one of them");
-    const char *unit = stream->units[own->tacho - 1];
+    const struct level_scale scale = analysis_scale(stream, own->tacho - 1);
     double level = 0, hysteresis = 0;
-    if (own->tacho_level != NULL)
-        option_amplitude(check, "tacho level", own->tacho_level, unit, &level);
+    if (own->tacho_level != NULL &&
+        level_amplitude(check, "tacho level", own->tacho_level, &scale, &level))
+        level_warn(check, "tacho level", "tacho level =", own->tacho_level->text, fabs(level),
+                   &scale);
     hysteresis = fabs(level) / 10;
     if (own->tacho_hysteresis != NULL)
-        option_amplitude(check, "tacho hysteresis", own->tacho_hysteresis, unit, &hysteresis);
+        level_amplitude(check, "tacho hysteresis", own->tacho_hysteresis, &scale, &hysteresis);
     own->tacho_rules = (struct tacho_rules){level, level - hysteresis};
+}
+
+enum { ORDER_USUAL = 50 }; /* more events in a turn than bearings usually give */
+
+/* A frequency where an order belongs, or a number that looks like one. */
+static void check_order(const struct option_check *check, const char *key,
+                        const struct vibration_options *own)
+{
+    const struct option_value *written = check->written(check->context, key);
+    if (written == NULL)
+        return;
+    if (written->dimension == DIMENSION_FREQUENCY && own->speed_hz > 0)
+        option_error(check, key,
+                     "`%s = %s` is a frequency, and `%s` counts events in a turn of the shaft: at "
+                     "%.6g Hz, its speed, write %s = %.6g",
+                     key, written->text, key, own->speed_hz, key, written->number / own->speed_hz);
+    else if (written->dimension == DIMENSION_FREQUENCY)
+        option_error(check, key,
+                     "`%s = %s` is a frequency, and `%s` counts events in a turn of the shaft; "
+                     "divide it by the speed that it is given for, as in %s = 3.1",
+                     key, written->text, key, key);
+    else if (written->number > ORDER_USUAL && own->speed_hz > 0)
+        option_warning(check, key,
+                       "`%s = %s` is %s times the speed, %.6g Hz; where %s Hz are meant, write "
+                       "%s = %.6g",
+                       key, written->text, written->text, written->number * own->speed_hz,
+                       written->text, key, written->number / own->speed_hz);
+    else if (written->number > ORDER_USUAL)
+        option_warning(check, key,
+                       "`%s = %s` is %s events in a turn of the shaft; where Hz are meant, divide "
+                       "them by the speed",
+                       key, written->text, written->text);
 }
 
 static void check_bearing(const struct option_check *check, struct analysis_options *options)
@@ -420,6 +470,7 @@ static void check_bearing(const struct option_check *check, struct analysis_opti
 #undef X
     };
     for (int d = 0; d < CONDITION_DEFECTS; d++) {
+        check_order(check, keys[d], own);
         if (own->orders_written[d] > 0) {
             own->orders[d] = own->orders_written[d];
             key = keys[d];

@@ -5,6 +5,8 @@
  */
 #include "config/internal.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- what a stream says ------------------------------------------------------------------ */
@@ -46,11 +48,12 @@ static int build_noise_floor(struct build *build, struct config_stream *stream,
     double *levels = config_alloc(build->memory, channels, sizeof *levels);
     if (levels == NULL)
         return ERROR_MEMORY;
-    for (uint32_t c = 0; c < channels; c++)
-        if (!option_amplitude(check, "noise floor",
-                              &setting->values[setting->value_count == 1 ? 0 : c],
-                              stream->scales[c].unit, &levels[c]))
+    for (uint32_t c = 0; c < channels; c++) {
+        const struct option_value *value = &setting->values[setting->value_count == 1 ? 0 : c];
+        const struct level_scale scale = config_level_scale(stream, c);
+        if (!level_amplitude(check, "noise floor", value, &scale, &levels[c]))
             return 0;
+    }
     stream->noise_floor = levels;
     return 0;
 }
@@ -73,15 +76,16 @@ int build_watched(struct build *build, struct config_stream *stream,
 static struct option_row limit_row(enum schema_id id, const struct config_alarm *alarm)
 {
     static const enum option_type types[DIMENSIONS] = {
-        [DIMENSION_NUMBER] = OPTION_NUMBER,       [DIMENSION_FREQUENCY] = OPTION_FREQUENCY,
-        [DIMENSION_TIME] = OPTION_TIME,           [DIMENSION_RATIO] = OPTION_RATIO,
-        [DIMENSION_AMPLITUDE] = OPTION_AMPLITUDE,
+        [DIMENSION_NUMBER] = OPTION_NUMBER,
+        [DIMENSION_FREQUENCY] = OPTION_FREQUENCY,
+        [DIMENSION_TIME] = OPTION_TIME,
+        [DIMENSION_RATIO] = OPTION_RATIO,
     };
     const double most = alarm->quantity == ALARM_PPM ? 1e6 : 1e12;
     const bool negative = alarm->quantity == ALARM_PPM || alarm->quantity == ALARM_FIELD;
     const enum option_type type = types[alarm_quantity_dimension(alarm->quantity)];
     return (struct option_row){.key = schema_key(id)->row.key,
-                               .type = alarm->amplitude ? OPTION_AMPLITUDE : type,
+                               .type = type,
                                .minimum = negative ? -most : 0,
                                .maximum = type == OPTION_TIME    ? 86400
                                           : type == OPTION_RATIO ? 1
@@ -94,8 +98,8 @@ static const char *limit_text(struct build *build, const struct raw_section *sec
 {
     const char *text = value_of(section, id)->text;
     const size_t length = strlen(text), unit = strlen(alarm->unit);
-    if (!alarm_quantity_of_analysis(alarm->quantity) || alarm->amplitude || unit == 0 ||
-        length <= unit || strcmp(text + length - unit, alarm->unit) != 0)
+    if (!alarm_quantity_of_analysis(alarm->quantity) || unit == 0 || length <= unit ||
+        strcmp(text + length - unit, alarm->unit) != 0)
         return text;
     char *number = config_alloc(build->memory, length, 1);
     if (number == NULL)
@@ -104,6 +108,76 @@ static const char *limit_text(struct build *build, const struct raw_section *sec
     for (size_t end = length - unit; end > 0 && number[end - 1] == ' '; end--)
         number[end - 1] = '\0';
     return number;
+}
+
+/* The channel that a limit is converted for; false: it is not watched. */
+static bool level_scale_of(const struct build *build, const struct config_alarm *alarm,
+                           uint32_t channel, struct level_scale *scale)
+{
+    if (alarm->channels != NULL && !alarm->channels[channel])
+        return false;
+    *scale = alarm->analysis >= 0
+                 ? analysis_scale(&build->analyses[alarm->analysis].options.stream, channel)
+                 : config_level_scale(&build->streams[alarm->stream], channel);
+    return true;
+}
+
+/* Reads the limit of a field in dB: a number of dB, or any level, which is converted into dB. */
+static int read_decibels(const char *text, const struct level_scale *scale, double *limit,
+                         struct problem *problem)
+{
+    double amplitude;
+    struct quantity quantity;
+    if (quantity_parse(text, DIMENSION_DECIBEL, &quantity, NULL) == 0 &&
+        (quantity.dimension == DIMENSION_DECIBEL || quantity.dimension == DIMENSION_NUMBER)) {
+        *limit = quantity_value(&quantity);
+        return 0;
+    }
+    if (level_read(text, scale, &amplitude, problem) != 0)
+        return ERROR_CONFIG;
+    *limit = 20 * log10(amplitude / level_reference(scale->unit));
+    return 0;
+}
+
+/* One limit that is a level, which must be the same for all channels that are watched. */
+static int build_level(struct build *build, const struct option_check *check,
+                       const struct raw_section *section, enum schema_id id,
+                       const struct config_alarm *alarm, bool *given, double *limit)
+{
+    const char *text = value_of(section, id)->text, *key = schema_key(id)->row.key;
+    const uint32_t channels = alarm->analysis >= 0
+                                  ? build->analyses[alarm->analysis].options.stream.channels
+                                  : build->streams[alarm->stream].source.channels;
+    bool warned = false;
+    for (uint32_t c = 0; c < channels; c++) {
+        struct level_scale scale;
+        struct problem problem;
+        double level;
+        if (!level_scale_of(build, alarm, c, &scale))
+            continue;
+        const int status = alarm->decibels ? read_decibels(text, &scale, &level, &problem)
+                                           : level_read(text, &scale, &level, &problem);
+        if (status == 0 && alarm->quantity == ALARM_LEVEL && level < 0)
+            problem_set(&problem, ERROR_CONFIG, "`%s` is below 0; write a %s", text, LEVEL_WORDS);
+        if (status != 0 || (alarm->quantity == ALARM_LEVEL && level < 0)) {
+            config_error(build->errors, place_of(section, id), "`%s`: %s", key, problem.text);
+            return 0;
+        }
+        if (*given && level != *limit) {
+            config_error(build->errors, place_of(section, id),
+                         "`%s = %s` is another level on each channel of alarm %s; write an alarm "
+                         "for those of each full scale and unit, with `channel`",
+                         key, text, alarm->name);
+            return 0;
+        }
+        *given = true;
+        *limit = level;
+        char written[OPTION_QUOTE];
+        snprintf(written, sizeof written, "%s =", key);
+        warned = warned || (!alarm->decibels && id == KEY_ABOVE &&
+                            level_warn(check, key, written, text, level, &scale));
+    }
+    return 0;
 }
 
 /* One limit, in the unit of the alarm; *given false: it is not written. */
@@ -117,6 +191,8 @@ static int build_limit(struct build *build, const struct option_check *check,
     *given = false;
     if (!value_given(section, id))
         return 0;
+    if (alarm->amplitude || alarm->decibels)
+        return build_level(build, check, section, id, alarm, given, limit);
     const char *text = limit_text(build, section, id, alarm);
     if (text == NULL)
         return ERROR_MEMORY;
@@ -126,8 +202,6 @@ static int build_limit(struct build *build, const struct option_check *check,
     }
     *given = true;
     *limit = value.number;
-    if (row.type == OPTION_AMPLITUDE)
-        *given = option_amplitude(check, row.key, &value, alarm->unit, limit);
     return 0;
 }
 

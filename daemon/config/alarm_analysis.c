@@ -128,6 +128,7 @@ static void build_unit(struct build *build, const struct raw_section *section,
                        struct config_alarm *alarm)
 {
     alarm->unit = field != NULL && field->unit != NULL ? field->unit : "";
+    alarm->decibels = alarm->quantity == ALARM_FIELD && field != NULL && field_is_level(field);
     if (field == NULL || field->unit != NULL)
         return;
     alarm->amplitude = true;

@@ -38,14 +38,17 @@ static int stream_of(struct build *build, const struct config_stream *stream,
 {
     double *preamp_db = config_alloc(build->memory, stream->output_floats, sizeof *preamp_db);
     double *full_scale = config_alloc(build->memory, stream->output_floats, sizeof *full_scale);
-    if (preamp_db == NULL || full_scale == NULL)
+    double *step = config_alloc(build->memory, stream->output_floats, sizeof *step);
+    if (preamp_db == NULL || full_scale == NULL || step == NULL)
         return ERROR_MEMORY;
     for (uint32_t output = 0, at = 0; output < stream->output_count; output++) {
-        const struct channel_scale *scale = &stream->scales[config_first_input(stream, output)];
+        const uint32_t input = config_first_input(stream, output);
+        const struct level_scale scale = config_level_scale(stream, input);
         const int floats = stream->outputs[output] == OUTPUT_COMPLEX ? 2 : 1;
         for (int i = 0; i < floats; i++, at++) {
-            preamp_db[at] = scale->gain_db;
-            full_scale[at] = stream->upstream < 0 ? channel_scale_factor(scale) : 0;
+            preamp_db[at] = stream->scales[input].gain_db;
+            full_scale[at] = scale.full_scale;
+            step[at] = scale.step;
         }
     }
     const struct excitation excitation =
@@ -63,6 +66,7 @@ static int stream_of(struct build *build, const struct config_stream *stream,
         .excitation_period_frames = excitation.period_frames,
         .preamp_db = preamp_db,
         .full_scale = full_scale,
+        .step = step,
     };
     return 0;
 }
@@ -193,7 +197,8 @@ static int build_limits(struct build *build, const struct raw_section *section,
     const struct analysis_field *fields = analysis->type->fields(&analysis->options, &field_count);
     for (unsigned i = 0; i < count; i++) {
         struct problem problem;
-        if (limit_find(setting->values[i].text, fields, field_count, &limits[i], &problem) != 0)
+        if (limit_find(setting->values[i].text, fields, field_count, &analysis->options.stream,
+                       &limits[i], &problem) != 0)
             config_error(build->errors, setting->place, "%s", problem.text);
     }
     analysis->limits = limits;

@@ -113,6 +113,7 @@ struct config_stream {
     /* Filled whole; in a chain only stream, rate, channels, format, frame_bytes. */
     struct source_options source;
     const struct channel_scale *scales; /* [source.channels] */
+    bool converter; /* its codes have a full scale, at which a converter saturates */
 
     const struct config_edge *edges;
     uint32_t edge_count;
@@ -184,6 +185,10 @@ struct config_event_sink {
     struct event_sink_options options;
 };
 
+/* Unit, full scale and step of an input channel at the sensor, for levels; 0 without a converter.
+ */
+struct level_scale config_level_scale(const struct config_stream *stream, uint32_t channel);
+
 /* The alarms that need no section: `flat line` and `noise floor` of a stream. */
 #define ALARM_NAME_FLAT  "flat-line"
 #define ALARM_NAME_NOISE "noise-floor"
@@ -200,6 +205,7 @@ struct config_alarm {
     const bool *channels; /* [channel_count]: those it watches; NULL: the whole */
     uint32_t channel_count;
     bool amplitude;   /* the figure is one in the channels' unit */
+    bool decibels;    /* the figure is a level in dB */
     const char *unit; /* of level and fields: that of the channels; else of the quantity, "" for
                          numbers */
     bool exec;

@@ -52,13 +52,22 @@ static struct result_format results_of(const struct build *build, uint32_t strea
     return result_format_native(&wanted) ? floats : wanted;
 }
 
-/* Streams whose results are analysed, and those that they read. */
+static bool has_converter(const struct build *build, const struct config_stream *stream)
+{
+    while (stream->upstream >= 0)
+        stream = &build->streams[stream->upstream];
+    return stream->converter;
+}
+
+/* Streams whose results are analysed, and those that they read. Without a converter nothing
+ * saturates. */
 static void want_full_scale(struct build *build)
 {
     for (uint32_t i = 0; i < build->config->analysis_count; i++)
-        for (int stream = (int)build->analyses[i].stream; stream >= 0;
-             stream = build->streams[stream].upstream)
-            build->streams[stream].full_scale = true;
+        if (has_converter(build, &build->streams[build->analyses[i].stream]))
+            for (int stream = (int)build->analyses[i].stream; stream >= 0;
+                 stream = build->streams[stream].upstream)
+                build->streams[stream].full_scale = true;
 }
 
 void config_results(struct build *build)

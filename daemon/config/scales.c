@@ -150,6 +150,26 @@ static void warn_uncalibrated(struct build *build, const struct config_stream *s
                    unit, unit, unit, unit);
 }
 
+/* Integer codes come from a converter. Floats do where the configuration says what their full
+ * scale is, or the source knows it. */
+static bool has_converter(const struct config_stream *stream, const struct raw_section *section)
+{
+    return stream->source.format.kind != SAMPLE_FLOAT || stream->driver->converter ||
+           value_given(section, KEY_FULL_SCALE) || value_given(section, KEY_SENSITIVITY);
+}
+
+struct level_scale config_level_scale(const struct config_stream *stream, uint32_t channel)
+{
+    const struct channel_scale *scale = &stream->scales[channel];
+    const struct sample_format *format = &stream->source.format;
+    const double full_scale = stream->converter ? channel_scale_factor(scale) : 0;
+    return (struct level_scale){
+        .unit = scale->unit,
+        .full_scale = full_scale,
+        .step = format->kind != SAMPLE_FLOAT ? ldexp(full_scale, 1 - format->bits) : 0,
+    };
+}
+
 /* ---- channels ---------------------------------------------------------------------------- */
 
 int build_scales(struct build *build, struct config_stream *stream,
@@ -178,5 +198,6 @@ int build_scales(struct build *build, struct config_stream *stream,
     if (good)
         warn_uncalibrated(build, stream, section);
     stream->scales = scales;
+    stream->converter = has_converter(stream, section);
     return good ? 0 : ERROR_CONFIG;
 }

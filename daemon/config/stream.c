@@ -156,6 +156,7 @@ static bool take_scales(struct build *build, struct config_stream *stream,
         memcpy(scales, brought, channels * sizeof *scales);
     free(brought);
     stream->scales = scales;
+    stream->converter = stream->source.format.kind != SAMPLE_FLOAT;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         if (!value_given(section, keys[i]))
             continue;

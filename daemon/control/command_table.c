@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/quantity.h"
+
 /* Texts that people write: names, marks, paths. */
 enum { NAME_BYTES = 64, MARK_BYTES = 400, TRANSACTION_COMMANDS = 32 };
 
@@ -333,11 +335,71 @@ static bool is_frame_of_request(const char *key)
            strcmp(key, "role") == 0;
 }
 
-int command_check(const struct command_row *row, const json_t *request, struct problem *problem)
+json_t *command_number(const struct command_argument *argument, const char *text,
+                       struct problem *problem)
+{
+    static const struct {
+        const char *unit;
+        enum dimension dimension;
+        int exponent; /* from the base unit to the argument's */
+    } units[] = {{"dB", DIMENSION_DECIBEL, 0},
+                 {"ms", DIMENSION_TIME, 3},
+                 {"Hz", DIMENSION_FREQUENCY, 0},
+                 {"frames", DIMENSION_FRAMES, 0}};
+    enum dimension dimension = DIMENSION_NUMBER;
+    struct quantity quantity;
+    struct problem detail;
+    int exponent = 0;
+    for (size_t i = 0; argument->unit != NULL && i < sizeof units / sizeof units[0]; i++)
+        if (strcmp(argument->unit, units[i].unit) == 0) {
+            dimension = units[i].dimension;
+            exponent = units[i].exponent;
+        }
+    if (quantity_parse(text, dimension, &quantity, &detail) != 0 ||
+        (quantity.dimension != dimension && quantity.dimension != DIMENSION_NUMBER)) {
+        problem_set(problem, ERROR_ARGUMENT, "%.60s: %s is a number%s%s", text, argument->name,
+                    argument->unit != NULL ? " in " : "",
+                    argument->unit != NULL ? argument->unit : "");
+        return NULL;
+    }
+    if (quantity.dimension != DIMENSION_NUMBER && quantity.digits != 0)
+        quantity.exponent += exponent;
+    int64_t whole;
+    if (argument->type == ARGUMENT_INTEGER && quantity_integer(&quantity, 0, &whole) == 0)
+        return json_integer(whole);
+    return json_real(quantity_value(&quantity));
+}
+
+/* Numbers that came as texts. */
+static int take_numbers(const struct command_row *row, json_t *request, struct problem *problem)
+{
+    for (int i = 0; i < COMMAND_ARGUMENTS && row->arguments[i].type != ARGUMENT_NONE; i++) {
+        const struct command_argument *argument = &row->arguments[i];
+        const char *text = json_string_value(json_object_get(request, argument->name));
+        /* A text without a unit is of the wrong type. */
+        if (text == NULL || argument->unit == NULL || text[0] == '\0' ||
+            strchr("0123456789.", text[strlen(text) - 1]) != NULL ||
+            (argument->type != ARGUMENT_NUMBER && argument->type != ARGUMENT_INTEGER))
+            continue;
+        if (!command_text_is_clean(text))
+            return problem_set(problem, ERROR_ARGUMENT, "`%s` is no number", argument->name);
+        json_t *number = command_number(argument, text, problem);
+        if (number == NULL)
+            return ERROR_ARGUMENT;
+        if (json_object_set_new(request, argument->name, number) != 0)
+            return problem_set(problem, ERROR_MEMORY, "out of memory");
+    }
+    return 0;
+}
+
+int command_check(const struct command_row *row, json_t *request, struct problem *problem)
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)request, key, value)
+    const int taken = take_numbers(row, request, problem);
+    if (taken != 0)
+        return taken;
+    json_object_foreach(request, key, value)
     {
         const struct command_argument *argument = find_argument(row, key);
         if (argument == NULL && is_frame_of_request(key))

@@ -96,8 +96,14 @@ extern const struct command_row command_table[CONTROL_WORDS];
 int command_find(const char *name);
 
 /* 0, or ERROR_ARGUMENT with a sentence: an argument is missing, unknown, of another type or out of
- * its range. Besides its arguments a request has `command`, `id`, `holder` and `role`. */
-int command_check(const struct command_row *row, const json_t *request, struct problem *problem);
+ * its range. Besides its arguments a request has `command`, `id`, `holder` and `role`. Texts of a
+ * number with its unit become numbers (command_number). */
+int command_check(const struct command_row *row, json_t *request, struct problem *problem);
+
+/* A number as people write it, "-6 dB" or "10 ms", in the argument's unit; without a unit it is in
+ * that one. NULL: *problem says why. */
+json_t *command_number(const struct command_argument *argument, const char *text,
+                       struct problem *problem);
 
 /* No control characters: names and marks go into logs, files and terminals. */
 bool command_text_is_clean(const char *text);

@@ -443,7 +443,7 @@ static json_t *refuse_role(struct commands *commands, const struct command_row *
     return commands_failure("role", sentence);
 }
 
-static json_t *run_row(struct call *call, const json_t *request)
+static json_t *run_row(struct call *call, json_t *request)
 {
     struct commands *commands = call->commands;
     struct problem problem;
@@ -460,7 +460,7 @@ static json_t *run_row(struct call *call, const json_t *request)
     return handlers[call->row - command_table](call, request);
 }
 
-static json_t *run(struct call *call, const json_t *request)
+static json_t *run(struct call *call, json_t *request)
 {
     const json_t *command = json_object_get(request, "command");
     if (!json_is_object(request) || !json_is_string(command))
@@ -474,7 +474,7 @@ static json_t *run(struct call *call, const json_t *request)
     return run_row(call, request);
 }
 
-uint64_t commands_run(struct commands *commands, const json_t *request, const struct caller *caller,
+uint64_t commands_run(struct commands *commands, json_t *request, const struct caller *caller,
                       command_answered *answered, void *context)
 {
     struct call call = {
@@ -514,7 +514,7 @@ int commands_open(const struct process *process, struct status_queue *status,
     return 0;
 }
 
-struct event_follow *commands_follow(const struct commands *commands, const json_t *request)
+struct event_follow *commands_follow(const struct commands *commands, json_t *request)
 {
     struct problem problem;
     const bool good =

@@ -36,11 +36,11 @@ void commands_close(struct commands *commands);
 
 /* Runs a request; it stays the caller's. `answered` may be called from within. Returns the number
  * of the call. */
-uint64_t commands_run(struct commands *commands, const json_t *request, const struct caller *caller,
+uint64_t commands_run(struct commands *commands, json_t *request, const struct caller *caller,
                       command_answered *answered, void *context);
 /* For a session whose request is `hits`: what it is to get once the request is answered; the
  * session's. NULL: nothing, or no memory. */
-struct event_follow *commands_follow(const struct commands *commands, const json_t *request);
+struct event_follow *commands_follow(const struct commands *commands, json_t *request);
 /* `answered` is not called any more for this context. */
 void commands_cancel(struct commands *commands, const void *context);
 

@@ -152,7 +152,7 @@ struct part {
 };
 
 /* Proves one request of a transaction. NULL, or why not. */
-static json_t *prove_part(struct call *call, const json_t *request, struct part *part)
+static json_t *prove_part(struct call *call, json_t *request, struct part *part)
 {
     struct problem problem;
     json_t *failure;

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "control/alarms.h"
@@ -70,15 +71,17 @@ static void print_edges(const struct pipeline *pipeline, const struct config_edg
 
 /* The value of `noise floor`: one number, where all channels have the same, or one for each. False:
  * it does not fit into a line. */
-static bool floors_text(const double *levels, uint32_t channels, char text[FLOORS_TEXT])
+static bool floors_text(const double *levels, const struct channel_scale *scales, uint32_t channels,
+                        char text[FLOORS_TEXT])
 {
     bool same = true;
     for (uint32_t c = 1; c < channels; c++)
-        same = same && levels[c] == levels[0];
+        same = same && levels[c] == levels[0] && strcmp(scales[c].unit, scales[0].unit) == 0;
     size_t used = 0;
     for (uint32_t c = 0; c < (same ? 1 : channels); c++) {
-        used += (size_t)snprintf(text + used, FLOORS_TEXT - used, "%s%.6g", c > 0 ? ", " : "",
-                                 levels[c]);
+        const char *unit = level_unit(scales[c].unit);
+        used += (size_t)snprintf(text + used, FLOORS_TEXT - used, "%s%.6g%s%s", c > 0 ? ", " : "",
+                                 levels[c], unit[0] != '\0' ? " " : "", unit);
         if (used >= FLOORS_TEXT)
             return false;
     }
@@ -91,7 +94,7 @@ static void print_floors(const struct pipeline *pipeline, const double *levels, 
     char text[FLOORS_TEXT];
     if (channels != pipeline->stream_config->source.channels)
         return; /* measured before a reload */
-    if (floors_text(levels, channels, text))
+    if (floors_text(levels, pipeline->stream_config->scales, channels, text))
         fprintf(out, "noise floor = %s\n", text);
     else
         fprintf(out,

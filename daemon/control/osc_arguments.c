@@ -2,6 +2,7 @@
 #include "control/osc_arguments.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Beyond what i holds. */
 static bool is_wide(const struct command_argument *argument)
@@ -81,6 +82,14 @@ static int read_number(struct osc_reader *reader, const struct command_argument 
                        json_t **value, struct problem *problem)
 {
     double number;
+    const char *text;
+    struct osc_reader behind = *reader;
+    if (argument->unit != NULL && osc_read_string(&behind, &text) &&
+        text[strspn(text, "+-.0123456789")] != text[0]) { /* "-6 dB", no word of another argument */
+        *reader = behind;
+        *value = command_number(argument, text, problem);
+        return *value != NULL ? 0 : ERROR_ARGUMENT;
+    }
     const bool given =
         is_wide(argument) ? read_wide(reader, argument, &number) : osc_read_number(reader, &number);
     if (!given)

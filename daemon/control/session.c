@@ -358,7 +358,7 @@ static bool identify(const struct session *session, const json_t *request, struc
     return true;
 }
 
-static void note_request(struct session *session, const json_t *request)
+static void note_request(struct session *session, json_t *request)
 {
     const char *command = json_string_value(json_object_get(request, "command"));
     const int row = command != NULL ? command_find(command) : -1;

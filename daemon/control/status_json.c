@@ -191,8 +191,9 @@ static json_t *channels_json(const struct pipeline *pipeline, const struct strea
         json_object_set_new(object, "rms_1s", recent.known ? real(recent.rms) : json_null());
         json_object_set_new(object, "peak_1s", recent.known ? real(recent.peak) : json_null());
         json_object_set_new(object, "peak_held", real(recent.held));
+        const struct level_scale scale = config_level_scale(pipeline->stream_config, c);
         json_object_set_new(object, "full_scale",
-                            real(pipeline->stream_config->scales[c].full_scale));
+                            scale.full_scale > 0 ? real(scale.full_scale) : json_null());
         json_object_set_new(object, "overloads", integer(levels->overload));
         json_object_set_new(object, "non_finite", integer(levels->nonfinite));
         json_array_append_new(array, object);

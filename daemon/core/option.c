@@ -386,8 +386,18 @@ static int wrong_dimension(const struct option_row *row, const char *text,
         length = (size_t)(unit - text);
     char digits[OPTION_QUOTE + 1], values[VALUES_SUGGESTED * VALUE_BYTES];
     snprintf(digits, sizeof digits, "%.*s", (int)length, text);
+    /* 40 dB are not 40 V, and 105 Hz no factor of 105: the number alone means something else. */
+    const bool other_scale = quantity->dimension != DIMENSION_NUMBER &&
+                             (wanted == DIMENSION_NUMBER || wanted == DIMENSION_AMPLITUDE ||
+                              wanted == DIMENSION_DECIBEL || wanted == DIMENSION_RATIO);
     if (wanted == DIMENSION_NUMBER)
-        snprintf(values, sizeof values, "%s", digits);
+        return problem_set(problem, ERROR_CONFIG,
+                           "`%.*s` is %s, `%s` takes a plain number; write one without a unit, as "
+                           "in %s, if that is meant",
+                           OPTION_QUOTE, text, dimension_words(quantity->dimension), row->key,
+                           dimension_example(wanted));
+    if (other_scale)
+        snprintf(values, sizeof values, "it so, as in %s", dimension_example(wanted));
     else
         suggestions_text(row, digits, values, sizeof values);
     if (quantity->dimension == DIMENSION_NUMBER)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/level.h"
 #include "core/log.h"
 #include "core/point.h"
 #include "io/generator.h"
@@ -215,9 +216,9 @@ static const struct option_row rows[ROWS] = {
          "EN 13477-2 (rectangular, triangular or sin2 envelope), tone-burst (windowed cycles, as "
          "guided waves are excited), ae (random acoustic emissions), counter (the frame number)."},
     {.key = "amplitude",
-     .type = OPTION_AMPLITUDE,
-     .minimum = 0,
-     .maximum = 1e12,
+     .type = OPTION_OWN,
+     .parse = level_parse,
+     .words = LEVEL_WORDS,
      .fallback_words = "half of full scale",
      FIELD(amplitude),
      .sentence = "Peak value of the waveform, for noise its standard deviation."},
@@ -290,15 +291,17 @@ static const struct option_row rows[ROWS] = {
      .sentence = "Delay from each channel to the next, in frames or as a time, as a wave that "
                  "passes the sensors one after the other."},
     {.key = "dc",
-     .type = OPTION_AMPLITUDE,
+     .type = OPTION_OWN,
+     .parse = level_parse,
+     .words = LEVEL_WORDS,
      .minimum = -1e12,
-     .maximum = 1e12,
      .fallback = "0",
      FIELD(dc),
      .sentence = "A constant added to the waveform."},
     {.key = "noise",
-     .type = OPTION_AMPLITUDE,
-     .maximum = 1e12,
+     .type = OPTION_OWN,
+     .parse = level_parse,
+     .words = LEVEL_WORDS,
      .fallback_words = by_waveform,
      FIELD(noise),
      .sentence = "Standard deviation of white noise added to the waveform."},
@@ -381,8 +384,10 @@ static void set_amplitude(const struct option_check *check, const struct source_
                           const char *key, double *out)
 {
     const struct option_value *value = check->written(check->context, key);
+    const struct level_scale scale = {.unit = options->scales[0].unit,
+                                      .full_scale = channel_scale_factor(&options->scales[0])};
     if (value != NULL)
-        option_amplitude(check, key, value, options->scales[0].unit, out);
+        level_amplitude(check, key, value, &scale, out);
 }
 
 static void set_number(const struct option_value *value, double factor, double *out)
@@ -527,6 +532,7 @@ const struct source_ops source_generator = {
     .name = "generator",
     .sentence = "a test signal",
     .loss = REPLAY_LOSS,
+    .converter = true,
     .format = "f32le",
     .padded = true,
     .options = rows,

@@ -157,6 +157,7 @@ struct source_ops {
     const char *loss;   /* what `--check` says of losses */
     const char *format; /* the default; NULL: the source brings rate, channels and format (probe) */
     bool exact;         /* blocks are computed whole, whenever their frames come: no idle flush */
+    bool converter;     /* its floats have a full scale of 1, at which a converter saturates */
     bool padded;        /* `bits` and `justify` say how samples lie in their words */
     bool osc_server;    /* needs the OSC server */
     bool shared;        /* several daemons compute such a stream, one at a time: they must be

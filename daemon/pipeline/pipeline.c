@@ -155,7 +155,7 @@ static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
         .live = config->live,
         .priority = config->priority,
         .records = in_records(pipeline),
-        .converter = upstream == NULL,
+        .converter = config->converter,
         .full_scale = config->full_scale,
         .scales = upstream == NULL ? config->scales : NULL,
         .tail = config->tail,

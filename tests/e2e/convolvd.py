@@ -500,3 +500,14 @@ def flagged(ledger, epoch, frames):
         if piece["epoch"] == epoch:
             mask[piece["from"]:piece["until"]] = True
     return mask
+
+
+def levels():
+    """The rows of tests/support/levels.txt, which every parser of levels takes: (text, unit, full scale, amplitude or None)."""
+    rows = []
+    with open(os.path.join(ROOT, "tests", "support", "levels.txt"), encoding="utf-8") as file:
+        for line in file:
+            if line.strip() and not line.startswith("#"):
+                text, unit, full_scale, want = (part.strip() for part in line.rstrip("\n").split("|"))
+                rows.append((text, unit, float(full_scale), None if want.startswith("!") else float(want)))
+    return rows

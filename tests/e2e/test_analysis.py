@@ -168,7 +168,7 @@ class Analysis(unittest.TestCase):
 
     def test_limits_and_marks(self):
         folder, port = self.folder(), c.free_port()
-        text = config(folder, port).replace("threshold = 0.5 V\n", "threshold = 0.5 V\nkeep = peak > 0.72\n")
+        text = config(folder, port).replace("threshold = 0.5 V\n", "threshold = 0.5 V\nkeep = peak > 0.72 V\n")
         with c.Daemon(folder, text) as daemon:
             self.send(port, signal(), 200)
             c.wait_for(lambda: self.ctl(daemon, "analyses")[0]["analyses"][0]["ledger"]["live"] >= FRAMES - 256, "the frames")

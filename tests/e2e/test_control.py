@@ -116,6 +116,7 @@ class Control(Case):
         self.daemon()
         control = self.link("control")
         for arguments in ({}, {"stream": "s"}, {"stream": "s", "gain_db": "6"}, {"stream": "s", "gain_db": 201},
+                          {"stream": "s", "gain_db": "6 Hz"}, {"stream": "s", "gain_db": "-6 dBFS"}, {"stream": "s", "gain_db": "201 dB"},
                           {"stream": "s", "gain_db": 0, "output": 0}, {"stream": "s", "gain_db": 0, "output": 1.5},
                           {"stream": "s", "gain_db": 0, "frame": -1}, {"stream": "s", "gain_db": 0, "frame": 2**60},
                           {"stream": "s", "gain_db": 0, "more": 1}, {"stream": "s\x1b[2J", "gain_db": 0},
@@ -127,6 +128,8 @@ class Control(Case):
         self.assertEqual(control.ask("filter", stream="s", filter="one", how="slowly")["code"], "argument")
         self.assertIn("no filter three", control.ask("filter", stream="s", filter="three")["error"])
         self.assertEqual(control.ask("none such")["code"], "command")
+        self.rig()
+        self.assertTrue(control.ask("gain", stream="s", gain_db="-6 dB")["ok"])
 
     def test_who_changed_what(self):
         daemon = self.daemon()

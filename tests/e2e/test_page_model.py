@@ -13,6 +13,7 @@ import unittest
 
 import numpy as np
 
+import convolvd as c
 from browser import Browser, Web
 
 MAGIC = 0x31564E43
@@ -128,6 +129,11 @@ class Model(unittest.TestCase):
                                                        (("2 V", "s"), None), (("", "s"), None), (("1 2", "s"), None)])
         self.table("model/units.js", "count", [((1234567,), "1\u2009234\u2009567"), ((12,), "12"), ((None,), "–")])
         self.table("model/units.js", "elapsed", [((42,), "0:42"), ((725,), "12:05"), ((3723,), "1:02:03"), ((90000,), "1 d 01:00"), ((-1,), "–")])
+
+    def test_levels_as_the_daemon_reads_them(self):
+        for text, unit, full_scale, want in c.levels():
+            got = self.call("model/units.js", "parseLevel", text, unit, full_scale)
+            self.assertTrue(got is None if want is None else abs(got - want) <= 1e-8 * abs(want), (text, unit, full_scale, got, want))
 
     def test_levels_in_decibels(self):
         # EN 1330-9: 0 dB(AE) is 1 µV at the sensor.

@@ -137,6 +137,14 @@ class Package(unittest.TestCase):
             runner.run(test, out=out.write)
         self.assertEqual(runner.summarize(verbose=False).failed, 0, out.getvalue())
 
+    def test_levels_as_the_daemon_reads_them(self):
+        for text, unit, full_scale, want in c.levels():
+            with self.subTest(text=text, unit=unit):
+                if want is None:
+                    self.assertRaises(ValueError, convolv.level, text, unit, full_scale)
+                else:
+                    self.assertAlmostEqual(convolv.level(text, unit, full_scale), want, delta=1e-8 * abs(want))
+
     def test_examples_of_docstrings(self):
         for name, thing in (("sample_format", _format.sample_format), ("message", _osc.message), ("parse_sdp", _sdp.parse_sdp)):
             with self.subTest(name):

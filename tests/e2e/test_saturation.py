@@ -193,6 +193,30 @@ class Saturation(unittest.TestCase):
                 self.assertEqual(hits[loud, 0], True)
                 self.assertEqual(hits[loud + gap, 0], gap < TAPS)
 
+    def replay(self, keys):
+        """A recording of floats up to 5 with hits: how many, how many saturated, and the first channel's status."""
+        self.new_run(FORMATS[0])
+        x = np.zeros((4000, 2), "<f4")
+        x[1000:1100], x[3000:3100] = 5, 0.5
+        with open(f"{self.folder}/x.wav", "wb") as file:
+            data = x.tobytes()
+            file.write(b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 3, 2, RATE, 8 * RATE, 8, 32)
+                       + b"data" + struct.pack("<I", len(data)) + data)
+        config = (f"[device]\ndevice = {c.DEVICE}\n[stream a]\nsource = file\npath = {self.folder}/x.wav\nunit = g\n{keys}filter = f\n"
+                  + c.file_filter("f", f"{self.folder}/f.npy")
+                  + f"[analysis bursts]\ntype = hits\nstream = a\nthreshold = 0.01 g\n[sink lines]\ntype = jsonl\nanalysis = bursts\npath = {self.folder}/hits.jsonl\n")
+        with c.Daemon(self.folder, config, wait=False) as daemon:
+            daemon.wait()
+        hits = self.flagged()
+        return len(hits), sum(hits.values()), c.load_json(daemon.status_path)["streams"][0]["channels"][0]
+
+    def test_floats_saturate_only_where_a_full_scale_is_written(self):
+        """5 g are no overload of a recording in g; of one in shares of 5 g they are. The full scale is that at the sensor."""
+        for keys, saturated, overloads, full_scale in (("preamp = 20 dB\n", 0, 0, None), ("full scale = 5 g\npreamp = 20 dB\n", 2, 100, 0.5)):
+            with self.subTest(keys):
+                found, flagged, channel = self.replay(keys)
+                self.assertEqual((found, flagged, channel["overloads"], channel["full_scale"]), (4, saturated, overloads, full_scale))
+
 
 if __name__ == "__main__":
     unittest.main()

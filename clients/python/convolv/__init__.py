@@ -7,6 +7,7 @@
     Control     asks and steers the daemon by its own table of commands
     Hits        events of analyses as they happen: hits, sources, A-scans; `records` makes them one array,
                 `read_hits` reads them from the files of a jsonl sink
+    level       the amplitude of a level as the configuration takes it: level("40 dB(AE)", "V")
     aio         the same for asyncio
 
 One program that sends and receives; `bearing.sdp` is what the daemon's sink writes:
@@ -32,6 +33,7 @@ from convolv._block import CAUSES, CLOCKS, Block, Ledger, Range, Stages
 from convolv._control import Control, Event
 from convolv._errors import Error
 from convolv._hits import Hit, Hits, Transient, read_hits, records
+from convolv._level import level
 from convolv._open import Collected, collect, results
 from convolv._results import DEAD_S, Results
 from convolv._sender import SentLedger
@@ -39,4 +41,4 @@ from convolv._stream import Stream
 
 __version__ = "0.1.0"
 __all__ = ["CAUSES", "CLOCKS", "DEAD_S", "Block", "Collected", "Control", "Error", "Event", "Hit", "Hits", "Ledger", "Range", "Results",
-           "SentLedger", "Stages", "Stream", "Transient", "aio", "collect", "read_hits", "records", "results"]
+           "SentLedger", "Stages", "Stream", "Transient", "aio", "collect", "level", "read_hits", "records", "results"]

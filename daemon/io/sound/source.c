@@ -201,6 +201,7 @@ const struct source_ops source_portaudio = {
     .main_loop = "the sound cards",
     .loss = "detectable: overruns of the card and of its ring are counted, and gaps are filled and "
             "flagged",
+    .converter = true,
     .format = "f32le",
     .options = sound_source_rows,
     .option_count = SOUND_SOURCE_ROWS,

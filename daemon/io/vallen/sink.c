@@ -131,9 +131,9 @@ static const struct option_row rows[] = {
      .sentence = "What becomes of the samples of hits: raw (16-bit codes), flac (the same in half "
                  "the space or less, for ten times the work), none (no .tradb)."},
     {.key = "range",
-     .type = OPTION_AMPLITUDE,
-     .above_minimum = true,
-     .maximum = 1e12,
+     .type = OPTION_OWN,
+     .parse = level_parse,
+     .words = LEVEL_WORDS,
      .fallback_words = "the full scale of the stream's input",
      OPTION_FIELD(struct vallen_options, range),
      .sentence = "The amplitude at the sensor that a 16-bit code can just hold. Larger samples of "
@@ -153,7 +153,11 @@ static void check_range(const struct option_check *check, struct event_sink_opti
     struct vallen_options *own = options->own;
     const struct analysis_stream *stream = &options->analysis_options->stream;
     if (own->range != NULL) {
-        option_amplitude(check, "range", own->range, "V", &own->range_v);
+        static const struct level_scale volts = {.unit = "V"};
+        if (level_amplitude(check, "range", own->range, &volts, &own->range_v) &&
+            !(own->range_v > 0))
+            option_error(check, "range", "`range = %s` holds nothing; write more than 0",
+                         own->range->text);
         return;
     }
     for (uint32_t c = 0; c < stream->channels; c++) {
@@ -161,7 +165,8 @@ static void check_range(const struct option_check *check, struct event_sink_opti
             continue;
         option_error(check, "range",
                      "the full scale of channel %u is not known, since its stream reads another "
-                     "stream; write the largest amplitude at the sensor, as range = 100 mV",
+                     "stream or floats without a `full scale`; write the largest amplitude at the "
+                     "sensor, as range = 100 mV",
                      c + 1);
         return;
     }

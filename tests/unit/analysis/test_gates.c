@@ -97,16 +97,16 @@ static void test_levels(void **state)
         const char *level, *unit;
         double full_scale, want;
     } cases[] = {
-        {"3 mV", "V", 0, 3e-3},
-        {"40 dB", "V", 0, 1e-4}, /* dB(AE) */
-        {"20 %", "V", 5, 1.0},
-        {"0.5", "V", 0, 0.5},
+        {"3 mV", "V", 0, 3e-3},    {"40 dB", "V", 0, 1e-4}, /* dB(AE) */
+        {"20 %", "V", 5, 1.0},     {"40 dB(AE)", "V", 0, 1e-4},
+        {"-20 dBFS", "V", 5, 0.5}, {"0.5", "FS", 0, 0.5},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct gate_line gate = {.name = "a"};
         snprintf(gate.level, sizeof gate.level, "%s", cases[i].level);
         double level = 0;
-        assert_true(gate_level(NULL, &gate, cases[i].unit, cases[i].full_scale, &level));
+        const struct level_scale scale = {cases[i].unit, cases[i].full_scale, 0};
+        assert_true(gate_level(NULL, &gate, &scale, &level));
         assert_true(fabs(level - cases[i].want) <= 1e-15 * cases[i].want);
     }
 }

@@ -236,7 +236,7 @@ static void make_scene(struct scene *scene, uint64_t seed, uint32_t channels)
 }
 
 static const char *const plain[] = {"threshold = 100 mV", "hdt = 20", NULL};
-static const char *const rich[] = {"threshold = 100 mV, 110 mV, 90 mV, 105 mV, 0.1",
+static const char *const rich[] = {"threshold = 100 mV, 110 mV, 90 mV, 105 mV, 0.1 V",
                                    "hdt = 31",
                                    "hlt = 17",
                                    "pdt = 40",
@@ -361,7 +361,7 @@ static void test_saturation_spreads_over_the_filter(void **state)
                                                .saturated_count = 1};
         struct analysis_world world;
         analysis_world_open(&world, &analysis_hits, &stream,
-                            (const char *[]){"threshold = 0.5", "hdt = 20", NULL});
+                            (const char *[]){"threshold = 0.5 V", "hdt = 20", NULL});
         analysis_world_put(&world, &signal, 0, 1000);
         assert_int_equal(world.count, 2);
         assert_int_equal(world.events[0].event.flags, cases[k].flagged ? ANALYSIS_SATURATED : 0);
@@ -383,7 +383,7 @@ static void test_noise_comes_from_quiet_intervals(void **state)
         .channels = 1, .frames = 500, .samples = samples, .rate_hz = RATE};
     struct analysis_world world;
     analysis_world_hits(&world, 1,
-                        (const char *[]){"threshold = 10", "hdt = 10", "noise interval = 100",
+                        (const char *[]){"threshold = 10 V", "hdt = 10", "noise interval = 100",
                                          "floating threshold = 8", NULL});
     analysis_world_put(&world, &signal, 0, 500);
     assert_int_equal(world.count, 6);
@@ -416,10 +416,10 @@ static void test_queue_is_bounded(void **state)
         const char *settings[6];
         bool fits;
     } cases[] = {
-        {{"threshold = 1", "hdt = 1", "max duration = 900"}, true},
-        {{"threshold = 1", "hdt = 100", "max duration = 3"}, true},
-        {{"threshold = 1", "hdt = 1", "max duration = 9000", "release queue = 64 KiB"}, false},
-        {{"threshold = 1", "hdt = 1", "max duration = 9000", "release queue = 64 KiB",
+        {{"threshold = 1 V", "hdt = 1", "max duration = 900"}, true},
+        {{"threshold = 1 V", "hdt = 100", "max duration = 3"}, true},
+        {{"threshold = 1 V", "hdt = 1", "max duration = 9000", "release queue = 64 KiB"}, false},
+        {{"threshold = 1 V", "hdt = 1", "max duration = 9000", "release queue = 64 KiB",
           "max record = 500", "pre-trigger = 500"},
          false},
     };
@@ -457,7 +457,7 @@ static void test_queue_holds_short_hits_behind_a_long_wait(void **state)
         .channels = 2, .frames = LONG, .samples = samples, .rate_hz = RATE};
     struct analysis_world world;
     analysis_world_hits(&world, 2,
-                        (const char *[]){"threshold = 1", "hdt = 100", "max duration = 3",
+                        (const char *[]){"threshold = 1 V", "hdt = 100", "max duration = 3",
                                          "post-duration = 1000", "max record = 1000", NULL});
     analysis_world_put(&world, &signal, 0, LONG);
     struct analysis_ledger ledger;
@@ -516,7 +516,7 @@ static void test_arms_run_while_nothing_happens(void **state)
         const struct analysis_signal signal = {
             .channels = 1, .frames = 600, .samples = samples, .rate_hz = RATE};
         struct analysis_world world;
-        analysis_world_hits(&world, 1, (const char *[]){"threshold = 10", "hdt = 5", NULL});
+        analysis_world_hits(&world, 1, (const char *[]){"threshold = 10 V", "hdt = 5", NULL});
         analysis_world_put(&world, &signal, 0, 600);
         assert_int_equal(world.count, 4);
         assert_int_equal(analysis_world_hit(&world, 1)->counts, 1);
@@ -532,7 +532,7 @@ static void test_short_records(void **state)
     const float samples[3] = {0, 3, 0};
     struct analysis_world world;
     analysis_world_hits(
-        &world, 1, (const char *[]){"threshold = 1", "pre-trigger = 50", "max record = 9", NULL});
+        &world, 1, (const char *[]){"threshold = 1 V", "pre-trigger = 50", "max record = 9", NULL});
     for (uint64_t record = 1; record <= 3; record++) {
         const struct analysis_signal signal = {.channels = 1,
                                                .frames = 3,
@@ -563,7 +563,7 @@ static void test_dead_time(void **state)
                                            .invalid = invalid,
                                            .invalid_count = 2};
     struct analysis_world world;
-    analysis_world_hits(&world, 1, (const char *[]){"threshold = 1", NULL});
+    analysis_world_hits(&world, 1, (const char *[]){"threshold = 1 V", NULL});
     analysis_world_put(&world, &signal, 0, 100);
     struct analysis_ledger ledger;
     world.ops->ledger(world.analysis, &ledger);

@@ -386,6 +386,14 @@ static void test_checks(void **state)
         {{"elements = 9", "speed = 25 Hz", "element diameter = 40 mm", "pitch diameter = 8 mm"},
          "exchange"},
         {{"bpfo = 3.5"}, "need the speed"},
+        {{"bpfo = 105 Hz", "speed = 1500 rpm"}, "at 25 Hz, its speed, write bpfo = 4.2"},
+        {{"ftf = 10 Hz", "speed = 25 Hz"}, "write ftf = 0.4"},
+        {{"bpfi = 0.105 kHz", "tacho = 2"}, "divide it by the speed"},
+        {{"bpfo = 105", "speed = 1500 rpm"},
+         "warning: bpfo: `bpfo = 105` is 105 times the speed, "
+         "2625 Hz; where 105 Hz are meant, write bpfo = 4.2"},
+        {{"bpfo = 105", "tacho = 2"}, "warning: bpfo: `bpfo = 105` is 105 events in a turn"},
+        {{"tacho = 2", "tacho level = 2"}, "has no unit; write 2 dB or 2 m/s2"},
         {{"segment = 8192 frames", "ftf = 0.4", "speed = 60 rpm"}, "slowest line, 0.4 Hz"},
     };
     const struct analysis_stream stream = analysis_world_stream(3, 1e4, "m/s2");

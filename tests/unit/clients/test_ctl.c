@@ -41,6 +41,8 @@ static void test_requests(void **state)
          NULL},
         {{"gain", "vessel"}, NULL, "needs `gain_db`"},
         {{"gain", "vessel", "1 Hz"}, NULL, "is a number in dB"},
+        {{"gain", "vessel", "-6 dBFS"}, NULL, "is a number in dB"},
+        {{"gain", "vessel", "40 dB(AE)"}, NULL, "is a number in dB"},
         {{"gain", "vessel", "201"}, NULL, "from -200 to 200 dB"},
         {{"gain", "vessel", "1", "--output"}, NULL, "its value is missing"},
         {{"gain", "vessel", "1", "--speed", "1"}, NULL, "no such option"},
@@ -131,6 +133,13 @@ static void test_view(void **state)
      * held one the last. */
     assert_non_null(strstr(text, "[####################----------         |]"));
     assert_non_null(strstr(text, "over 3"));
+    free(text);
+    /* Floats without a full scale: 0 dB is the next of 10 dB steps above the held peak. */
+    text = draw(&view, "{\"state\": \"running\", \"streams\": [{\"name\": \"a\", \"channels\": ["
+                       "{\"unit\": \"g\", \"full_scale\": null, \"rms_1s\": 0.1, \"peak_1s\": 1, "
+                       "\"peak_held\": 9.9}]}]}");
+    assert_non_null(strstr(text, "[####################----------         |]"));
+    assert_non_null(strstr(text, "not known"));
     free(text);
     view.sort = SORT_LOAD;
     text = draw(&view, status);

@@ -194,6 +194,67 @@ static void sensors_turn_volts_into_their_unit(void **state)
 }
 
 /* Written, or the generator's; a chain counts in its own frames. */
+/* Saturation, dBFS and shares of full scale need a converter; its full scale is that at the sensor.
+ */
+static void full_scale_is_that_of_a_converter(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *source;
+        double full_scale, step; /* 0: none */
+        const char *unit;
+    } table[] = {
+        {"source = rtp\naddress = 127.0.0.1:5004\nrate = 1 MHz\nfull scale = 10 V\n", 10,
+         10.0 / 32768, "V"},
+        {"source = rtp\naddress = 127.0.0.1:5004\nrate = 1 MHz\nfull scale = 10 V\npreamp = 40 "
+         "dB\n",
+         0.1, 0.1 / 32768, "V"},
+        {"source = rtp\naddress = 127.0.0.1:5004\nrate = 1 MHz\nformat = s16\nbits = 12\n"
+         "full scale = 10 V\nsensitivity = 100 mV/g\npreamp = 20 dB\n",
+         10, 10.0 / 2048, "g"},
+        {"source = rtp\naddress = 127.0.0.1:5004\nrate = 1 MHz\n", 1, 1.0 / 32768, "FS"},
+        {"source = rtp\naddress = 127.0.0.1:5004\nrate = 1 MHz\nformat = f32\n", 0, 0, "FS"},
+        {"source = rtp\naddress = 127.0.0.1:5004\nrate = 1 MHz\nformat = f32\nunit = g\n", 0, 0,
+         "g"},
+        {"source = rtp\naddress = 127.0.0.1:5004\nrate = 1 MHz\nformat = f32\nfull scale = 5 g\n"
+         "preamp = 20 dB\n",
+         0.5, 0, "g"},
+        {"source = udp\naddress = 127.0.0.1:5004\nrate = 1 MHz\nformat = f32\nunit = V\n"
+         "preamp = 20 dB\n",
+         0, 0, "V"},
+        {"source = stdin\nrate = 1 MHz\nformat = f32\nunit = V\n", 0, 0, "V"},
+        {"source = osc\nrate = 1 kHz\nunit = V\n", 0, 0, "V"},
+        {"source = generator\nrate = 1 MHz\nformat = f32\n", 1, 0, "FS"},
+        {"source = generator\nrate = 1 MHz\nformat = f32\nfull scale = 2 V\npreamp = 20 dB\n", 0.2,
+         0, "V"},
+        {"source = portaudio\ncard = x\nrate = 48 kHz\n", 1, 0, "FS"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        char text[2048];
+        snprintf(text, sizeof text,
+                 "[stream a]\nchannels = 1\nfilter = f\n%s[filter f]\ntype = identity\n"
+                 "[analysis h]\ntype = hits\nstream = a\nthreshold = 0.1 %s\n"
+                 "[stream b]\nsource = stream a\nfilter = f\n"
+                 "[sink o]\ntype = rtp\nstream = b\naddress = 127.0.0.1:6000\n",
+                 table[i].source, table[i].unit);
+        struct config *config = load_good(text);
+        const struct config_stream *stream = &config->streams[config_find_stream(config, "a")];
+        const struct config_stream *chain = &config->streams[config_find_stream(config, "b")];
+        const struct level_scale scale = config_level_scale(stream, 0);
+        const struct analysis_stream *analysed = &config->analyses[0].options.stream;
+        assert_string_equal(scale.unit, table[i].unit);
+        if (fabs(scale.full_scale - table[i].full_scale) > 1e-12 ||
+            fabs(scale.step - table[i].step) > 1e-12)
+            fail_msg("%s: %g, step %g", table[i].source, scale.full_scale, scale.step);
+        assert_true(stream->converter == (table[i].full_scale > 0));
+        assert_true(stream->full_scale == (table[i].full_scale > 0));
+        assert_true(analysed->full_scale[0] == scale.full_scale && analysed->step[0] == scale.step);
+        assert_false(chain->converter);
+        assert_true(config_level_scale(chain, 0).full_scale == 0);
+        config_free(config);
+    }
+}
+
 static void excitations_are_known(void **state)
 {
     (void)state;
@@ -644,6 +705,7 @@ int main(void)
         cmocka_unit_test(values_arrive_typed),
         cmocka_unit_test(defaults_are_those_of_the_table),
         cmocka_unit_test(sensors_turn_volts_into_their_unit),
+        cmocka_unit_test(full_scale_is_that_of_a_converter),
         cmocka_unit_test(excitations_are_known),
         cmocka_unit_test(edges_of_banks_and_matrices),
         cmocka_unit_test(chains_take_what_is_before_them),

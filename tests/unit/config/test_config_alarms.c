@@ -38,7 +38,7 @@ static void a_whole_one(void **state)
 {
     (void)state;
     struct config *config =
-        load(BEFORE ALARM "quantity = level\nchannel = 2, 4\nbelow = 2 mV\nabove = 1\n"
+        load(BEFORE ALARM "quantity = level\nchannel = 2, 4\nbelow = 2 mV\nabove = 1 V\n"
                           "within = 500 ms\nfor = 2 s\nhold = 1 min\nhysteresis = 10 %\n");
     assert_int_equal(config->alarm_count, 1);
     const struct config_alarm *alarm = &config->alarms[0];
@@ -74,6 +74,9 @@ static void quantities_of_an_analysis(void **state)
         {"quantity = sum energy_eu\nabove = 1e4 eu\n", ALARM_SUM, 1e4, "eu"},
         {"quantity = sum counts\nabove = 300\n", ALARM_SUM, 300, ""},
         {"quantity = sum strength_nvs\nabove = 2e6 nVs\n", ALARM_SUM, 2e6, "nVs"},
+        {"quantity = peak_db\nabove = 80 dB(AE)\n", ALARM_FIELD, 80, "dB"},
+        {"quantity = peak_db\nabove = 10 mV\n", ALARM_FIELD, 80, "dB"},
+        {"quantity = amplitude\nabove = 60 dB(AE)\n", ALARM_FIELD, 1e-3, "V"},
         {"quantity = peak_db\nabove = 80 dB\n", ALARM_FIELD, 80, "dB"},
         {"quantity = peak_db\nabove = 80\n", ALARM_FIELD, 80, "dB"},
         {"quantity = skewness\nabove = -0.5\n", ALARM_FIELD, -0.5, ""},
@@ -141,7 +144,7 @@ static void what_a_stream_says(void **state)
 {
     (void)state;
     struct config *config =
-        load(BEFORE "flat line = 0 s\nnoise floor = 3 mV, 0, 1, 20 mV\n"
+        load(BEFORE "flat line = 0 s\nnoise floor = 3 mV, 0, 1 V, 86.02059991327963 dB(AE)\n"
                     "[stream chain]\nsource = stream a\nfilter = f\n"
                     "[sink t]\ntype = rtp\nstream = chain\naddress = 127.0.0.1:6002\n"
                     "[stream file]\nsource = file\npath = some.wav\nfilter = f\n"
@@ -149,7 +152,7 @@ static void what_a_stream_says(void **state)
     const struct config_stream *stream = &config->streams[config_find_stream(config, "a")];
     assert_int_equal(stream->flat_ns, 0);
     assert_true(stream->noise_floor[0] == 0.003 && stream->noise_floor[1] == 0 &&
-                stream->noise_floor[2] == 1 && stream->noise_floor[3] == 0.02);
+                stream->noise_floor[2] == 1 && fabs(stream->noise_floor[3] - 0.02) < 1e-12);
     assert_null(stream->unused);
     /* A chain repeats what its first stream says, and a file may well be silent. */
     assert_int_equal(config->streams[config_find_stream(config, "chain")].flat_ns, 0);
@@ -193,15 +196,23 @@ static void messages(void **state)
          "has no meaning with `quantity = silence`, it belongs to level, overloads, flat line, "
          "hits, sum energy_eu or FIELD"},
         {BEFORE ALARM "quantity = silence\nabove = 1 s\nwithin = 1 s\n", 18, "has no meaning"},
-        {BEFORE ALARM "quantity = level\nbelow = 1\nchannel = 5\n", 18,
+        {BEFORE ALARM "quantity = level\nbelow = 1 V\nchannel = 5\n", 18,
          "stream a has only 4 channels; write numbers from 1 to 4"},
         {BEFORE "unused = 9\n", 14, "has only 4 channels"},
-        {BEFORE "unused = 2\n" ALARM "quantity = level\nbelow = 1\nchannel = 2\n", 19,
+        {BEFORE "unused = 2\n" ALARM "quantity = level\nbelow = 1 V\nchannel = 2\n", 19,
          "says that channel 2 is `unused`"},
-        {BEFORE "unit = V, V, mV, V\n" ALARM "quantity = level\nbelow = 1\n", 15,
+        {BEFORE "unit = V, V, mV, V\n" ALARM "quantity = level\nbelow = 1 V\n", 15,
          "have the units V and mV"},
         {BEFORE "noise floor = 1, 2\n", 14, "lists 2 values for 4 channels"},
         {BEFORE "noise floor = 1 Pa\n", 14, "is in Pa"},
+        {BEFORE "noise floor = 40\n", 14, "has no unit; write 40 dB(AE), 40 mV or 40 V"},
+        {BEFORE ALARM "quantity = level\nabove = 40\n", 17, "write 40 dB(AE), 40 mV or 40 V"},
+        {BEFORE ALARM "quantity = level\nabove = -1 V\n", 17, "is below 0"},
+        {BEFORE ALARM "quantity = level\nabove = 40 dB re 1 uPa\n", 17, "is in uPa"},
+        {BEFORE HITS "[alarm loud]\nanalysis = bursts\nquantity = rms\nabove = 40\n", 21,
+         "write 40 dB(AE), 40 mV or 40 V"},
+        {BEFORE HITS "[alarm loud]\nanalysis = bursts\nquantity = margin_db\nabove = 40 dB(AE)\n",
+         21, "is not a unit"},
         {BEFORE "[alarm quiet]\nstream = b\nquantity = device\n", 15,
          "alarm quiet names a stream b that nobody defined; write a"},
         {BEFORE "[alarm quiet]\nquantity = device\n", 14, "needs `stream`"},

@@ -292,6 +292,17 @@ static void wrong_kind(const struct schema_key *key, int type)
         {"sensors", "3 Hz", "`sensors"},
         {"extent", "3 Hz", "`extent"},
         {"pulse above", "3 Hz", "is a frequency; write"},
+        {"noise floor", "3 Hz", "is a frequency; write"},
+        {"tacho level", "3 Hz", "is a frequency; write"},
+        {"tacho hysteresis", "-3 mV", "is below 0; write"},
+        {"amplitude", "3 ms", "is a time; write"},
+        {"noise", "-1 mV", "is below 0; write"},
+        {"dc", "3 Hz", "is a frequency; write"},
+        {"range", "3 Hz", "is a frequency; write"},
+        {"bpfo", "105 s", "is a time, `bpfo` takes a plain number"},
+        {"bpfi", "40 dB", "is a level in dB, `bpfi` takes a plain number"},
+        {"bsf", "0", "is out of range"},
+        {"ftf", "2000", "is out of range"},
         {"sources", "1 mm 2 mm 3 mm", "is no point: write"},
     };
     const char *value = wrong[key->row.type].value, *says = wrong[key->row.type].words;

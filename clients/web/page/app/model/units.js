@@ -10,7 +10,7 @@ const PREFIX_FACTORS = { T: 1e12, G: 1e9, M: 1e6, k: 1e3, c: 1e-2, m: 1e-3, "µ"
 const SCALABLE = new Set(["V", "A", "Pa", "Hz", "s", "N", "W", "g", "m/s", "m/s²", "m/s^2", "m/s2", "B", "S/s", "C", "Ω", "strain"]);
 /* What 0 dB means: acoustic emission (EN 1330-9: 1 µV at the sensor), ISO 1683 for the others. */
 const REFERENCES = { V: [1e-6, "dB(AE)"], Pa: [1e-6, "dB re 1 µPa"], "m/s": [1e-9, "dB re 1 nm/s"],
-    "m/s²": [1e-6, "dB re 1 µm/s²"], "m/s^2": [1e-6, "dB re 1 µm/s²"] };
+    "m/s²": [1e-6, "dB re 1 µm/s²"], "m/s^2": [1e-6, "dB re 1 µm/s²"], "m/s2": [1e-6, "dB re 1 µm/s²"], N: [1e-6, "dB re 1 µN"] };
 const MINUS = "−", THIN = "\u2009";
 
 /* "mV" → {base: "V", factor: 1e-3}; a unit that takes no prefix is its own base. */
@@ -160,4 +160,83 @@ export function parseQuantity(text, unit) {
     if (match[2].length === 1 && PREFIX_FACTORS[match[2]] !== undefined)
         return number * PREFIX_FACTORS[match[2]];
     return NaN;
+}
+
+/* As daemon/core/level.c: the units that have a reference of 0 dB, and how large it is. */
+const LEVEL_REFERENCES = [["V", 1e-6], ["m/s2", 1e-6], ["m/s²", 1e-6], ["m/s^2", 1e-6], ["g", 1e-6 / 9.80665], ["m/s", 1e-9], ["Pa", 1e-6],
+    ["m", 1e-12], ["N", 1e-6]];
+const LEVEL_PREFIXES = { "": 1, p: 1e-12, n: 1e-9, u: 1e-6, "µ": 1e-6, "μ": 1e-6, m: 1e-3, k: 1e3, M: 1e6, G: 1e9 };
+const ACCELERATIONS = { "m/s2": 1, "m/s²": 1, "m/s^2": 1, g: 9.80665 };
+const OTHER_UNITS = new Set(["", "%", "°", "deg", "s", "ms", "us", "µs", "μs", "ns", "min", "h", "d", "Hz", "kHz", "MHz", "GHz", "B", "KiB", "MiB", "GiB", "dB",
+    "frames", "frame", "samples"]);
+
+/* Converts one of unit `from` into unit `to`; NaN: units of different kinds. */
+function unitFactor(from, to) {
+    for (const [prefix, size] of Object.entries(LEVEL_PREFIXES))
+        for (const [other, sizeOther] of Object.entries(LEVEL_PREFIXES))
+            if (from.startsWith(prefix) && to.startsWith(other) && from.length > prefix.length && from.slice(prefix.length) === to.slice(other.length))
+                return size / sizeOther;
+    const size = (unit) => {
+        for (const [name, value] of Object.entries(ACCELERATIONS))
+            for (const [prefix, factor] of Object.entries(LEVEL_PREFIXES))
+                if (unit === prefix + name)
+                    return value * factor;
+        return NaN;
+    };
+    return from === to ? 1 : size(from) / size(to);
+}
+
+function levelReference(unit) {
+    for (const [name, value] of LEVEL_REFERENCES) {
+        const factor = unitFactor(name, unit);
+        if (Number.isFinite(factor) && !(name in ACCELERATIONS && !unit.endsWith(name)))
+            return value * factor;
+    }
+    return 1;
+}
+
+const isLevelUnit = (unit) => !OTHER_UNITS.has(unit) && !/[()\s]/.test(unit) && !/^\d/.test(unit);
+
+/* "20 uPa" or "uPa", in `unit`; NaN: it is no amplitude of that kind. */
+function referenceIn(text, unit) {
+    const [, number, of] = /^([\d.]+(?:[eE][-+]?\d+)?)?\s*(.*)$/.exec(text);
+    const value = number === undefined ? 1 : Number(number);
+    return value > 0 && isLevelUnit(of) ? value * unitFactor(of, unit) : NaN;
+}
+
+/* The amplitude of 0 dB in `unit`, from the text behind dB; NaN: an unknown reference. */
+function decibelReference(behind, unit, full) {
+    const bracketed = /^\((.*)\)$/.exec(behind.trim());
+    const what = (bracketed ? bracketed[1] : behind).trim();
+    const re = /^re[ .:]+(.*)$/i.exec(what);
+    const of = re ? re[1].replace(/^[ .:]+/, "") : what;
+    if (what === "")
+        return bracketed ? NaN : levelReference(unit);
+    if (/^(FS|full scale)$/i.test(of))
+        return full;
+    if (/^_?AE$/i.test(what))
+        return 1e-6 * unitFactor("V", unit);
+    const value = referenceIn(of, unit);
+    return re || bracketed || Number.isFinite(unitFactor(of.replace(/^[\d.]+\s*/, ""), "V")) ? value : NaN;
+}
+
+/*
+ * A level as the configuration takes it (daemon/core/level.h), in `unit`: "100 uV", "40 dB(AE)", "-20 dBFS", "10 %". fullScale: at
+ * the sensor, 0: not known. A number alone only where no unit can be written, and 0. NaN: it is no level of such a channel.
+ */
+export function parseLevel(text, unit, fullScale = 0) {
+    const match = /^\s*([-+−]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*$/.exec(String(text));
+    if (!match)
+        return NaN;
+    const number = Number(match[1].replace(MINUS, "-")), behind = match[2], share = unit === "" || unit === "FS";
+    const full = fullScale > 0 ? fullScale : share ? 1 : NaN;
+    if (behind === "")
+        return number === 0 || !isLevelUnit(unit) || (share && Math.abs(number) <= 1) ? number : NaN;
+    if (behind.startsWith("dB"))
+        return decibelReference(behind.slice(2), unit, full) * 10 ** (number / 20);
+    if (behind === "%")
+        return unit === "%" ? number : number / 100 * full;
+    if (behind === "FS" && unit !== "FS")
+        return number * full;
+    return isLevelUnit(behind) ? number * unitFactor(behind, unit) : NaN;
 }

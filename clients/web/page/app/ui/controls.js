@@ -3,7 +3,7 @@
  * returns an element with a `sync` function, which Controls calls after every change.
  */
 import { h } from "./dom.js";
-import { parseQuantity, siTrimmed } from "../model/units.js";
+import { parseLevel, parseQuantity, siTrimmed } from "../model/units.js";
 
 export class Controls {
     constructor(app, host) {
@@ -41,8 +41,8 @@ export class Controls {
         });
     }
 
-    /* A number with a unit, typed: "2 ms". unit: text or a function → text. */
-    quantity(name, label, { unit = "", low = -Infinity, high = Infinity, placeholder = "", hidden, optional = false, integer = false } = {}) {
+    /* A number with a unit, typed: "2 ms". unit: text or a function → text. fullScale: a function; the value is a level then. */
+    quantity(name, label, { unit = "", fullScale, low = -Infinity, high = Infinity, placeholder = "", hidden, optional = false, integer = false } = {}) {
         const unitNow = () => typeof unit === "function" ? unit() : unit;
         const show = (value) => value === null || value === undefined ? "" : unitNow() ? siTrimmed(value, unitNow()) : String(value);
         const input = h("input", { type: "text", name, placeholder, inputmode: unit ? "text" : "numeric", autocomplete: "off", spellcheck: "false" });
@@ -51,10 +51,10 @@ export class Controls {
                 input.classList.remove("wrong");
                 return this.app.set({ [name]: null });
             }
-            const value = parseQuantity(input.value, unitNow());
+            const value = fullScale ? parseLevel(input.value, unitNow(), fullScale()) : parseQuantity(input.value, unitNow());
             const good = Number.isFinite(value) && value >= low && value <= high && (!integer || Number.isInteger(value));
             input.classList.toggle("wrong", !good);
-            input.title = good ? "" : `a number${unitNow() ? ` in ${unitNow()}` : ""} from ${low} to ${high}`;
+            input.title = good ? "" : fullScale ? `a level, such as 100 m${unitNow()}, 40 dB or −20 dBFS` : `a number${unitNow() ? ` in ${unitNow()}` : ""} from ${low} to ${high}`;
             if (good)
                 this.app.set({ [name]: value });
         };

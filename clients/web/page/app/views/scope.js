@@ -222,7 +222,7 @@ class ScopeView {
         c.select("seconds", "Window", [["1", "1 s"], ["2", "2 s"], ["5", "5 s"], ["10", "10 s"], ["30", "30 s"], ["60", "60 s"]],
             { write: Number, hidden: (p) => p.show !== "minmax" });
         c.select("trigger", "Trigger", [["auto", "auto"], ["level", "level"], ["record", "record"], ["external", "frame"]], { hidden: wave });
-        c.quantity("at", "Level", { unit: () => this.app.channel(this.app.stream(), 0).unit, hidden: level });
+        c.quantity("at", "Level", { unit: () => this.app.channel(this.app.stream(), 0).unit, fullScale: () => this.app.channel(this.app.stream(), 0).fullScale, hidden: level });
         c.select("slope", "Slope", [["rising", "rising"], ["falling", "falling"], ["either", "either"]], { hidden: level });
         c.quantity("frame", "Frame", { low: 0, integer: true, hidden: (p) => wave(p) || p.trigger !== "external" });
         c.select("before", "Before trigger", [["0", "0 %"], ["10", "10 %"], ["25", "25 %"], ["50", "50 %"], ["90", "90 %"]], { write: Number, hidden: wave });
