@@ -150,12 +150,15 @@ static void warn_uncalibrated(struct build *build, const struct config_stream *s
                    unit, unit, unit, unit);
 }
 
-/* Integer codes come from a converter. Floats do where the configuration says what their full
- * scale is, or the source knows it. */
+/* Integer codes come from a converter. Floats do where the configuration says what their full scale
+ * is, where the source knows it, and where a live source sends shares of full scale: without a
+ * `unit`. Floats of a recording may be anything. */
 static bool has_converter(const struct config_stream *stream, const struct raw_section *section)
 {
+    const bool recording = stream->driver->format == NULL;
     return stream->source.format.kind != SAMPLE_FLOAT || stream->driver->converter ||
-           value_given(section, KEY_FULL_SCALE) || value_given(section, KEY_SENSITIVITY);
+           value_given(section, KEY_FULL_SCALE) || value_given(section, KEY_SENSITIVITY) ||
+           !(recording || value_given(section, KEY_UNIT));
 }
 
 struct level_scale config_level_scale(const struct config_stream *stream, uint32_t channel)

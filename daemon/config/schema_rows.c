@@ -154,7 +154,7 @@ const struct schema_row schema_rows[KEYS] = {
     [KEY_JUSTIFY] = {SECTION_STREAM, .scope = SCOPE_PADDED, .row = {"justify", OPTION_CHOICE, .choices = sides, .fallback = "right",
         .sentence = "Where the significant bits stand in the word: right (at the low end) or left (at the top)."}},
     [KEY_FULL_SCALE] = {SECTION_STREAM, .scope = SCOPE_OWN, .row = {"full scale", OPTION_AMPLITUDE, LIST_CHANNEL, .minimum = 0, .above_minimum = true, .maximum = 1e12, .fallback = "1",
-        .sentence = "The value of a full-scale code at the converter's input, such as 10 V; one for all channels or one for each."}},
+        .sentence = "The value of a full-scale code at the converter's input, such as 10 V; one for all channels or one for each. Floats of a recording, and live ones with a `unit`, saturate only where it is written."}},
     [KEY_SENSITIVITY] = {SECTION_STREAM, .scope = SCOPE_OWN, .row = {"sensitivity", OPTION_AMPLITUDE, LIST_CHANNEL, .minimum = 0, .above_minimum = true, .maximum = 1e12, .fallback_words = "none: `full scale` is in the unit of the results",
         .sentence = "What the sensor gives for one unit of what it measures, such as 50 mV/Pa: with full scale = 10 V the results are in Pa, 200 Pa a full-scale code; one for all channels or one for each."}},
     [KEY_OFFSET] = {SECTION_STREAM, .scope = SCOPE_OWN, .row = {"offset", OPTION_AMPLITUDE, LIST_CHANNEL, .minimum = -1e12, .maximum = 1e12, .fallback = "0",

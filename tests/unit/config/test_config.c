@@ -213,7 +213,7 @@ static void full_scale_is_that_of_a_converter(void **state)
          "full scale = 10 V\nsensitivity = 100 mV/g\npreamp = 20 dB\n",
          10, 10.0 / 2048, "g"},
         {"source = rtp\naddress = 127.0.0.1:5004\nrate = 1 MHz\n", 1, 1.0 / 32768, "FS"},
-        {"source = rtp\naddress = 127.0.0.1:5004\nrate = 1 MHz\nformat = f32\n", 0, 0, "FS"},
+        {"source = rtp\naddress = 127.0.0.1:5004\nrate = 1 MHz\nformat = f32\n", 1, 0, "FS"},
         {"source = rtp\naddress = 127.0.0.1:5004\nrate = 1 MHz\nformat = f32\nunit = g\n", 0, 0,
          "g"},
         {"source = rtp\naddress = 127.0.0.1:5004\nrate = 1 MHz\nformat = f32\nfull scale = 5 g\n"
