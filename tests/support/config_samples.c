@@ -153,7 +153,7 @@ static const struct {
 
 /* Limits of alarms have the unit of their quantity. */
 static const struct line alarms[ALARM_QUANTITIES][LINES_MAX] = {
-    [ALARM_LEVEL] = {{"stream", "base"}, {"above", "5"}},
+    [ALARM_LEVEL] = {{"stream", "base"}, {"above", "5 V"}},
     [ALARM_OVERLOADS] = {{"stream", "base"}, {"above", "5"}},
     [ALARM_SILENCE] = {{"stream", "base"}, {"above", "5 s"}},
     [ALARM_LOSSES] = {{"stream", "base"}, {"above", "5"}},
