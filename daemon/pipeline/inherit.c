@@ -12,11 +12,14 @@ void pipeline_leave(const struct pipeline *pipeline, struct heritage *heritage)
     stream_numbers(pipeline->stream, &heritage->numbers);
     for (uint32_t i = 0; i < pipeline->sink_count && heritage->sink_count < HERITAGE_SINKS; i++) {
         const struct pipeline_sink *sink = &pipeline->sinks[i];
-        if (sink->sink == NULL || sink->ops->identity == NULL)
+        if (sink->ops->identity == NULL || (sink->sink == NULL && !sink->closing))
             continue;
         struct heritage_sink *to = &heritage->sinks[heritage->sink_count++];
         snprintf(to->name, sizeof to->name, "%s", sink->config->name);
-        sink->ops->identity(sink->sink, &to->identity);
+        if (sink->sink != NULL)
+            sink->ops->identity(sink->sink, &to->identity);
+        else
+            to->identity = sink->identity;
     }
 }
 

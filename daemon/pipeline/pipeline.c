@@ -589,6 +589,8 @@ static void sink_closed(void *context)
     sink->ops->ledger(sink->sink, &sink->ledger);
     if (sink->status != NULL)
         sink->ops->read_status(sink->sink, sink->status);
+    if (sink->ops->identity != NULL)
+        sink->ops->identity(sink->sink, &sink->identity);
     pipeline_log_cut(sink);
     pass_losses_on(sink);
     sink->sink = NULL;

@@ -79,16 +79,17 @@ struct standby {
 struct pipeline_sink {
     const struct config_sink *config;
     const struct sink_ops *ops;
-    struct sink_options options; /* lives as long as the sink */
-    struct sink *sink;           /* NULL once closed */
-    struct sink_ledger ledger;   /* the last one, when closed */
-    struct sink_ledger before;   /* of the sink in whose place it goes on, resumed; else zeroed */
-    struct pipeline_sink *elder; /* that sink, while it is open and still delivers; NULL: `before`
-                                    is final */
-    struct pipeline_sink *heir;  /* the sink that succeeds this one; NULL: none */
-    uint64_t stopped;            /* frames dropped as `stopped` when closing began */
-    uint64_t unwanted;           /* results that came after that */
-    void *status;                /* the driver's, the last one when closed; NULL: it has none */
+    struct sink_options options;   /* lives as long as the sink */
+    struct sink *sink;             /* NULL once closed */
+    struct sink_ledger ledger;     /* the last one, when closed */
+    struct sink_ledger before;     /* of the sink in whose place it goes on, resumed; else zeroed */
+    struct pipeline_sink *elder;   /* that sink, while it is open and still delivers; NULL: `before`
+                                      is final */
+    struct pipeline_sink *heir;    /* the sink that succeeds this one; NULL: none */
+    uint64_t stopped;              /* frames dropped as `stopped` when closing began */
+    uint64_t unwanted;             /* results that came after that */
+    struct sink_identity identity; /* the last one, when closed */
+    void *status;                  /* the driver's, the last one when closed; NULL: it has none */
     struct pipeline *pipeline;
     bool ended; /* can deliver nothing any more */
     bool closing;
@@ -207,6 +208,8 @@ struct pipeline {
                                      their way (service/swap.h); NULL: none */
     uint32_t chain_sinks, chain_sinks_ended; /* the registry's, see count_sinks */
     bool retired;                            /* replaced or removed by a reload: on its way out */
+    bool removed;                            /* retired, and none takes its place … */
+    const struct pipeline *successor;        /* … else the one that does; while both are there */
     bool sinks_closing, source_closing;
     bool ended;       /* nothing more will be put: the source ended or was stopped … */
     bool interrupted; /* … before the end to which it would have come by itself */

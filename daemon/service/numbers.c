@@ -22,7 +22,15 @@ static const int64_t keep_ns = 10 * NS_PER_SECOND;
 /* A stream, and the numbers below which the file promises that none is used twice. */
 struct kept {
     struct heritage last;
+    uint64_t pass; /* of take_all: the last one in which the stream was there; 0: it never was */
+    bool runs;     /* else it was removed, or has not run yet */
     uint64_t promised_epochs, promised_records;
+};
+
+/* A pipeline that a reload has retired. */
+struct retired {
+    struct heritage left;
+    bool removed; /* else only its sinks count: its successor does not have them */
 };
 
 struct numbers {
@@ -33,8 +41,11 @@ struct numbers {
      * come back */
     struct kept *list; /* [NAMES_MAX] */
     uint32_t count;
+    uint64_t pass;
     bool writing, failed;
-    bool last; /* the last numbers are wanted once it has been written */
+    bool last;            /* the last numbers are wanted once it has been written */
+    struct retired *late; /* [late_count], while `writing` */
+    uint32_t late_count;
     struct loop_work work;
     int64_t written_ns;
     uv_timer_t timer;
@@ -139,7 +150,22 @@ static char *text_of(const struct numbers *n, uint64_t ahead)
     return text;
 }
 
-/* The stream of this name, searched from `near` on; NULL: no room for a new one. */
+/* A free row, or that of the stream which has been gone longest; NULL: all of them run. */
+static struct kept *new_row(struct numbers *n)
+{
+    if (n->count < NAMES_MAX)
+        return &n->list[n->count++];
+    struct kept *oldest = NULL;
+    for (uint32_t i = 0; i < n->count; i++)
+        if (!n->list[i].runs && (oldest == NULL || n->list[i].pass < oldest->pass))
+            oldest = &n->list[i];
+    if (oldest == NULL)
+        return NULL;
+    *oldest = (struct kept){0};
+    return oldest;
+}
+
+/* The row of this stream, searched from `near` on; NULL: there is none, and no space for it. */
 static struct kept *kept_of(struct numbers *n, const char *stream, uint32_t near)
 {
     assert(n->list != NULL);
@@ -148,34 +174,41 @@ static struct kept *kept_of(struct numbers *n, const char *stream, uint32_t near
         if (strcmp(kept->last.stream, stream) == 0)
             return kept;
     }
-    return n->count < NAMES_MAX ? &n->list[n->count++] : NULL;
+    return new_row(n);
 }
 
-/* A sink that is closed has told what it is known by before. */
+/* Adds the sinks of `from` that `to` does not have: they were closed, or removed. */
+static void add_sinks(struct heritage *to, const struct heritage *from)
+{
+    for (uint32_t i = 0; i < from->sink_count && to->sink_count < HERITAGE_SINKS; i++)
+        if (heritage_sink(to, from->sinks[i].name) == NULL)
+            to->sinks[to->sink_count++] = from->sinks[i];
+}
+
 static void take(const struct pipeline *pipeline, struct heritage *last)
 {
     struct heritage now;
     pipeline_leave(pipeline->predecessor != NULL ? pipeline->predecessor : pipeline, &now);
-    if (now.sink_count < last->sink_count) {
-        memcpy(now.sinks, last->sinks, sizeof now.sinks);
-        now.sink_count = last->sink_count;
-    }
+    add_sinks(&now, last);
     *last = now;
 }
 
-/* Takes the numbers of every pipeline in use. True when one has used up half of what the file
- * promises. */
+/* Takes the numbers of every stream, of removed ones on their way out too. True when one has used
+ * up half of what the file promises. */
 static bool take_all(struct numbers *n)
 {
     const struct pipeline *pipeline;
     bool used_up = false;
     uint32_t near = 0; /* pipelines and this list have the same order, mostly */
+    n->pass++;
     for (uint32_t at = 0;
-         (pipeline = pipelines_next(n->process->pipelines, PIPELINES_RUNNING, &at)) != NULL;) {
-        struct kept *kept =
-            pipeline->stream == NULL ? NULL : kept_of(n, pipeline->stream_config->name, near);
+         (pipeline = pipelines_next(n->process->pipelines, PIPELINES_ALL, &at)) != NULL;) {
+        const bool counts = pipeline->stream != NULL && (!pipeline->retired || pipeline->removed);
+        struct kept *kept = counts ? kept_of(n, pipeline->stream_config->name, near) : NULL;
         if (kept == NULL)
             continue;
+        kept->pass = n->pass;
+        kept->runs = !pipeline->removed;
         near = (uint32_t)(kept - n->list) + 1;
         take(pipeline, &kept->last);
         const struct stream_numbers *now = &kept->last.numbers;
@@ -201,10 +234,66 @@ static void write_ahead(void *context)
     write_text(context, NUMBERS_AHEAD);
 }
 
+/* The row of its stream takes what a retired pipeline leaves. */
+static void keep(struct numbers *n, const struct retired *retired)
+{
+    struct kept *kept = kept_of(n, retired->left.stream, 0);
+    if (kept == NULL)
+        return;
+    struct heritage last = retired->left; /* its sinks come first: they are the newest */
+    add_sinks(&last, &kept->last);
+    if (retired->removed) {
+        kept->pass = n->pass;
+        kept->runs = false;
+    } else {
+        last.numbers = kept->last.numbers;
+    }
+    kept->last = last;
+}
+
+/* Leaves those sinks alone that the successor does not have. */
+static void drop_sinks_of(const struct pipeline *successor, struct heritage *left)
+{
+    struct heritage now;
+    uint32_t count = 0;
+    pipeline_leave(successor, &now);
+    for (uint32_t i = 0; i < left->sink_count; i++)
+        if (heritage_sink(&now, left->sinks[i].name) == NULL)
+            left->sinks[count++] = left->sinks[i];
+    left->sink_count = count;
+}
+
+void numbers_keep_retired(struct numbers *n, const struct pipeline *pipeline)
+{
+    struct retired retired = {.removed = pipeline->removed};
+    if (pipeline->stream == NULL || (!pipeline->removed && pipeline->successor == NULL))
+        return;
+    pipeline_leave(pipeline, &retired.left);
+    if (!pipeline->removed) {
+        drop_sinks_of(pipeline->successor, &retired.left);
+        if (retired.left.sink_count == 0)
+            return;
+    }
+    if (!n->writing) {
+        keep(n, &retired);
+        return;
+    }
+    struct retired *late = realloc(n->late, (n->late_count + 1) * sizeof *late);
+    if (late == NULL)
+        return;
+    n->late = late;
+    n->late[n->late_count++] = retired;
+}
+
 static void on_written(void *context)
 {
     struct numbers *n = context;
     n->writing = false;
+    for (uint32_t i = 0; i < n->late_count; i++)
+        keep(n, &n->late[i]);
+    free(n->late);
+    n->late = NULL;
+    n->late_count = 0;
     if (n->last)
         take_all(n);
 }
@@ -216,6 +305,8 @@ static void on_timer(uv_timer_t *timer)
         return;
     const int64_t now_ns = clock_monotonic_ns();
     if (!take_all(n) && now_ns - n->written_ns < keep_ns)
+        return;
+    if (n->path[0] == '\0') /* only for streams that are removed and come back */
         return;
     for (uint32_t i = 0; i < n->count; i++) {
         n->list[i].promised_epochs = n->list[i].last.numbers.epochs + NUMBERS_AHEAD;
@@ -229,7 +320,7 @@ static void on_timer(uv_timer_t *timer)
 
 void numbers_start(struct numbers *n)
 {
-    if (n->path[0] == '\0' || n->started)
+    if (n->started)
         return;
     n->started = true;
     uv_timer_init(n->process->environment->loop, &n->timer);
@@ -275,26 +366,49 @@ void numbers_close(struct numbers *n)
 {
     if (n == NULL)
         return;
-    if (n->last)
+    if (n->last && n->path[0] != '\0')
         write_text(n, 0);
+    free(n->late);
     free(n->list);
     free(n);
 }
 
-/* ---- a new pipeline: worker thread ------------------------------------------------------- */
+/* ---- a new pipeline ----------------------------------------------------------------------- */
 
-static const struct heritage *find(const struct numbers *n, const struct pipeline *pipeline)
+static const struct heritage *find(const struct numbers *n, const char *stream)
 {
     for (uint32_t i = 0; i < n->count; i++)
-        if (strcmp(n->list[i].last.stream, pipeline->stream_config->name) == 0)
+        if (strcmp(n->list[i].last.stream, stream) == 0)
             return &n->list[i].last;
     return NULL;
 }
 
 void numbers_introduce(const struct numbers *n, struct pipeline *pipeline)
 {
-    const struct heritage *heritage = find(n, pipeline);
+    const struct heritage *heritage = find(n, pipeline->stream_config->name);
     if (heritage == NULL || (pipeline->heritage = malloc(sizeof *heritage)) == NULL)
         return;
     *pipeline->heritage = *heritage;
+}
+
+void numbers_add_sinks(const struct numbers *n, struct heritage *heritage)
+{
+    const struct heritage *last = find(n, heritage->stream);
+    if (last != NULL)
+        add_sinks(heritage, last);
+}
+
+struct heritage *numbers_removed(const struct numbers *n, uint32_t *count)
+{
+    struct heritage *removed = calloc((size_t)n->late_count + n->count + 1, sizeof *removed);
+    *count = 0;
+    if (removed == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < n->late_count; i++) /* the newest first */
+        if (n->late[i].removed)
+            removed[(*count)++] = n->late[i].left;
+    for (uint32_t i = 0; i < n->count; i++)
+        if (!n->list[i].runs)
+            removed[(*count)++] = n->list[i].last;
+    return removed;
 }

@@ -1,6 +1,7 @@
 /*
  * Numbers: what receivers know streams by (pipeline/heritage.h), kept in the state directory over a
- * restart: the file `streams.json`.
+ * restart: the file `streams.json`. Without a state directory they are kept for streams that a
+ * reload removes and another one adds again.
  *
  * After a clean stop the file holds the last numbers, so that the next epoch has the next number.
  * While the daemon runs, the file is ahead of it by NUMBERS_AHEAD epochs and records: after a crash
@@ -34,6 +35,15 @@ void numbers_start(struct numbers *numbers);
 void numbers_take_last(struct numbers *numbers);
 /* LOOP. NULL, twice, and without a start are fine. */
 void numbers_stop(struct numbers *numbers);
+
+/* LOOP. A retired pipeline is about to be freed: a removed stream, or a sink, of the same name that
+ * comes back, in this run or in a later one, continues its numbers. Those gone longest are
+ * forgotten when there are more than PIPELINES_MAX. */
+void numbers_keep_retired(struct numbers *numbers, const struct pipeline *pipeline);
+/* LOOP. The numbers of streams that do not run now, [*count], the caller's; NULL: no memory. */
+struct heritage *numbers_removed(const struct numbers *numbers, uint32_t *count);
+/* LOOP. Adds the sinks that this stream had before and does not have now. */
+void numbers_add_sinks(const struct numbers *numbers, struct heritage *heritage);
 
 /* WORKER. A pipeline made and not yet prepared gets what its name has left, if anything. */
 void numbers_introduce(const struct numbers *numbers, struct pipeline *pipeline);

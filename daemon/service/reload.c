@@ -167,6 +167,7 @@ static void retire_old(struct reload *reload)
             swap_add(&reload->swap, pipeline, made, paused);
         else
             reload->removed++;
+        pipeline->removed = made == NULL;
     }
 }
 
@@ -272,7 +273,7 @@ void reload_start(struct reload *reload)
         tell_refused(reload, &problem, NULL);
         return;
     }
-    struct reload_work *work = reload_work_new(process, on_returned, reload);
+    struct reload_work *work = reload_work_new(process, reload->host.numbers, on_returned, reload);
     if (work != NULL &&
         job_watch_start(&reload->watch, &work->job, process->config->daemon.prepare_ns) == 0) {
         reload->step = STEP_PREPARING;
@@ -318,6 +319,8 @@ static bool take_retired(struct reload *reload)
     job_open(&released->job, JOB_OF_CHANGE, release, free_release);
     pipelines_unschedule(pipelines, PIPELINES_RETIRED);
     released->count = pipelines_take_retired(pipelines, released->pipelines);
+    for (uint32_t i = 0; i < released->count; i++)
+        numbers_keep_retired(reload->host.numbers, released->pipelines[i]);
     for (uint32_t i = 0; i < released->count; i++)
         released->configs[i] = config_hold(released->pipelines[i]->config);
     reload->released = released;

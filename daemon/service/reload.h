@@ -32,13 +32,15 @@
 
 #include "control/commands.h"
 #include "control/process.h"
+#include "service/numbers.h"
 
 struct reload;
 
 /* What a reload tells its owner; each is needed. */
 struct reload_host {
     struct process *process; /* its `config` is replaced by a successful reload */
-    bool keep_log_level;     /* the command line has set it */
+    struct numbers *numbers;
+    bool keep_log_level; /* the command line has set it */
     void *context;
     void (*started)(void *context); /* the configuration is being read */
     /* The new pipelines run, or the reload was refused. */

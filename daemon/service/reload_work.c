@@ -78,6 +78,14 @@ static const struct running *find_running(const struct reload_work *work, const 
     return NULL;
 }
 
+static const struct heritage *find_removed(const struct reload_work *work, const char *name)
+{
+    for (uint32_t i = 0; i < work->removed_count; i++)
+        if (strcmp(work->removed[i].stream, name) == 0)
+            return &work->removed[i];
+    return NULL;
+}
+
 static bool is_unchanged(const struct reload_work *work, const struct config_stream *stream)
 {
     const struct running *running = find_running(work, stream->name);
@@ -87,12 +95,15 @@ static bool is_unchanged(const struct reload_work *work, const struct config_str
 /* Receivers are to know the new pipeline as they knew the one of the same name. */
 static void introduce(const struct reload_work *work, struct pipeline *pipeline)
 {
-    const struct running *running = find_running(work, pipeline->stream_config->name);
-    if (running == NULL)
+    const char *name = pipeline->stream_config->name;
+    const struct running *running = find_running(work, name);
+    const struct heritage *heritage =
+        running != NULL ? &running->heritage : find_removed(work, name);
+    if (heritage == NULL)
         return;
     pipeline->heritage = malloc(sizeof *pipeline->heritage);
     if (pipeline->heritage != NULL)
-        *pipeline->heritage = running->heritage;
+        *pipeline->heritage = *heritage;
 }
 
 /* Old and new streams must fit into memory together: what the new ones take at most, against what
@@ -157,6 +168,9 @@ static int make_stream(struct reload_work *work, uint32_t index)
     pipeline->job = &work->job;
     error = pipeline_prepare(pipeline, &work->problem);
     pipeline->job = NULL;
+    /* A stream that runs hands its numbers over when it has got to its last ones. */
+    if (error == 0 && pipeline->heritage != NULL && find_running(work, stream->name) == NULL)
+        pipeline_inherit(pipeline, pipeline->heritage);
     return error;
 }
 
@@ -190,7 +204,7 @@ static void discard(struct job *job)
 
 /* ---- loop -------------------------------------------------------------------------------- */
 
-struct reload_work *reload_work_new(const struct process *process,
+struct reload_work *reload_work_new(const struct process *process, const struct numbers *numbers,
                                     void (*returned)(void *context, struct reload_work *work),
                                     void *context)
 {
@@ -208,6 +222,7 @@ struct reload_work *reload_work_new(const struct process *process,
     work->handover = process->environment->handover;
     work->in_use = config_hold(process->config);
     work->running = running;
+    work->removed = numbers_removed(numbers, &work->removed_count);
     work->all_count = pipelines_count(process->pipelines, PIPELINES_ALL);
     work->returned = returned;
     work->context = context;
@@ -217,6 +232,7 @@ struct reload_work *reload_work_new(const struct process *process,
         one->pipeline = pipeline;
         memcpy(one->hash, pipeline->stream_config->hash, sizeof one->hash);
         pipeline_leave(pipeline, &one->heritage);
+        numbers_add_sinks(numbers, &one->heritage);
     }
     return work;
 }
@@ -229,5 +245,6 @@ void reload_work_free(struct reload_work *work)
     config_errors_free(&work->errors);
     job_close(&work->job);
     free(work->running);
+    free(work->removed);
     free(work);
 }

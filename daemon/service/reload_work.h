@@ -14,6 +14,7 @@
 #include "control/process.h"
 #include "pipeline/heritage.h"
 #include "pipeline/job.h"
+#include "service/numbers.h"
 
 /* A pipeline that ran as the job began. It may be gone once the job was left behind. */
 struct running {
@@ -31,6 +32,8 @@ struct reload_work {
     struct config *in_use;             /* held */
     struct running *running;           /* [running_count] */
     uint32_t running_count, all_count; /* in use; with those on their way out */
+    struct heritage *removed;          /* [removed_count] of streams that may come back */
+    uint32_t removed_count;
     /* Its thread: it is back after it was left behind. */
     void (*returned)(void *context, struct reload_work *work);
     void *context;
@@ -46,7 +49,7 @@ struct reload_work {
 };
 
 /* `running_count` is what runs now. NULL: out of memory. */
-struct reload_work *reload_work_new(const struct process *process,
+struct reload_work *reload_work_new(const struct process *process, const struct numbers *numbers,
                                     void (*returned)(void *context, struct reload_work *work),
                                     void *context);
 /* Its configuration and its pipelines are the caller's by then. NULL is fine. */

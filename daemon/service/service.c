@@ -524,6 +524,7 @@ static int open_watchers(struct service *service, struct problem *problem)
         return problem_set(problem, ERROR_MEMORY, "out of memory");
     const struct reload_host host = {
         .process = &service->process,
+        .numbers = service->numbers,
         .keep_log_level = service->options->keep_log_level,
         .context = service,
         .started = on_reload_started,

@@ -23,6 +23,7 @@ void swap_add(struct swap *swap, struct pipeline *old, struct pipeline *made, bo
     assert(swap->count < PIPELINES_MAX && old->retired);
     swap->pairs[swap->count++] = (struct swap_pair){.old = old, .made = made, .paused = paused};
     made->predecessor = old;
+    old->successor = made;
     stream_hold(made->stream, true);
 }
 

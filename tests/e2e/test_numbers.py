@@ -116,6 +116,60 @@ class Numbers(unittest.TestCase):
         self.assertGreater((more[-1][1] - more[before - 1][1]) % 2**32, 0)
         self.assertLess((more[-1][1] - packets[0][1]) % 2**32, 30 * RATE)
 
+    def test_removed_and_added_again(self):
+        """A stream, or a sink alone, that one reload removes and a later one adds again goes on with its numbers, with a
+        state directory and without; so does a stream that comes back after a restart."""
+        idle = f"[stream idle]\nsource = rtp\naddress = 127.0.0.1:{c.free_port()}\nrate = {RATE} Hz\nchannels = 1\n" \
+               "format = s16be\nblock = 128\nfilter = f\n"
+        for state in (True, False):
+            with self.subTest(state=state):
+                whole = self.config() + idle
+                if not state:
+                    whole = whole.replace(f"state directory = {self.state}\n", "")
+                without_sink = whole.replace(c.rtp_sink("out", "a", self.ports["out"]), "")
+                without_stream = without_sink[:without_sink.index("[stream a]")] + \
+                    without_sink[without_sink.index(c.file_filter("f", f"{self.folder}/f.npy")):]
+                receiver = c.Results(self.ports["out"])
+                rig = self.rig(30)
+                self.addCleanup(rig.wait)
+                self.addCleanup(rig.kill)
+
+                def some(count=40):
+                    want = len(receiver.packets) + count
+                    c.wait_for(lambda: len(receiver.packets) >= want, "results")
+
+                def change(text):
+                    with open(daemon.path, "w", encoding="utf-8") as file:
+                        file.write(text)
+                    self.reload(daemon)
+
+                with c.Daemon(self.folder, whole) as daemon:
+                    some()
+                    for _ in range(2):
+                        change(without_stream)
+                        change(whole)
+                        some()
+                    change(without_sink)
+                    change(whole)
+                    some()
+                    if state:
+                        change(without_stream)
+                    daemon.signal(signal.SIGTERM) # the sink has not had all frames of its stream
+                    self.assertEqual(daemon.wait(), 0)
+                if state:
+                    with c.Daemon(self.folder, whole) as daemon:
+                        some()
+                        daemon.stop()
+                rig.kill()
+                packets = receiver.finish()
+                self.assertEqual(len({p[2] for p in packets}), 1, "the SSRC changes")
+                frames = [(p[3], p[4]) for p in packets]
+                self.assertEqual(frames, sorted(set(frames)), "frames were used twice")
+                self.assertEqual(packets[-1][3], 3 if state else 2)
+                for before, after in zip(packets, packets[1:]):
+                    self.assertEqual((before[0] + 1) % 65536, after[0], f"{before[:6]} {after[:6]}")
+                    self.assertLess((after[1] - before[1]) % 2**32, 30 * RATE)
+
     def test_a_damaged_file_begins_anew(self):
         for text in ("", "{", '{"version": 1, "streams": [{"name": 3}]}', '{"version": 7}',
                      '{"version": 1, "streams": [{"name": "a", "next epoch": -5, "sinks": 1}]}', "[" * 5000):
