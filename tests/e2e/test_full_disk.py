@@ -26,7 +26,7 @@ def mount(source, target, kind, flags, data):
 
 def config(folder, source, sinks):
     text = (f"[stream s]\nsource = generator\nrate = 200 kHz\nchannels = 2\nformat = f32le\nunit = V\nwaveform = noise\n"
-            f"amplitude = 0.25\nblock = 256\n{source}filter = f\n[filter f]\ntype = identity\n"
+            f"amplitude = 0.25 V\nblock = 256\n{source}filter = f\n[filter f]\ntype = identity\n"
             f"[analysis a]\ntype = hits\nstream = s\nthreshold = 0 V\nhdt = 2 frames\nmax duration = 200 frames\n")
     for name, keys in sinks.items():
         text += f"[sink {name}]\npath = {folder}/{keys}\n"

@@ -18,7 +18,7 @@ def config(drain, sinks, duration="100000 frames"):
     """Noise that begins a hit every 20 frames: some megabytes of events, and a pipe holds 64 KiB."""
     return (f"[daemon]\ndrain timeout = {drain}\n"
             f"[stream s]\nsource = generator\nrate = 100 kHz\nchannels = 2\nformat = f32le\nunit = V\nwaveform = noise\n"
-            f"amplitude = 0.25\npace = fast\nduration = {duration}\nblock = 256\nfilter = f\n[filter f]\ntype = identity\n"
+            f"amplitude = 0.25 V\npace = fast\nduration = {duration}\nblock = 256\nfilter = f\n[filter f]\ntype = identity\n"
             f"[analysis a]\ntype = hits\nstream = s\nthreshold = 0 V\nhdt = 2 frames\nmax duration = 20 frames\n{sinks}")
 
 
