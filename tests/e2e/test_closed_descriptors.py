@@ -31,6 +31,13 @@ def targets(process):
     return [os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in range(3)]
 
 
+def catches_term(process):
+    """The program is at work: it says so on a standard output that is closed here, and catches signals before."""
+    with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
+        caught = next(line for line in file if line.startswith("SigCgt:"))
+    return int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1
+
+
 class ClosedDescriptors(unittest.TestCase):
     def setUp(self):
         folder = c.temporary()
@@ -67,7 +74,7 @@ class ClosedDescriptors(unittest.TestCase):
         for name, arguments, ready in (
                 ("convolvd", ["--config", path], lambda process: os.path.exists(os.path.join(self.folder, "z.wav"))),
                 ("convolv-tap", ["--listen", f"127.0.0.1:{port}", "--channels", "1", "--rate", "8000"],
-                 lambda process: len(os.listdir(f"/proc/{process.pid}/fd")) > 3)):
+                 catches_term)):
             process = start(name, arguments, {0, 1, 2}, self.folder)
             self.addCleanup(process.kill)
             c.wait_for(lambda process=process, ready=ready: ready(process), f"{name} to run")
