@@ -18,6 +18,7 @@
 struct disk_faults {
     uint64_t room_bytes;  /* the disk is full after so many more bytes of samples; 0: never */
     bool full;            /* it is: sidecars fit into spare_bytes only */
+    bool read_only;       /* it was mounted again so: nothing can be changed */
     bool no_reserve;      /* the file system cannot reserve space */
     uint64_t spare_bytes; /* what released reserves leave on a full disk */
     bool sync_fails;      /* every sync fails with EIO */

@@ -90,8 +90,8 @@ int __real_disk_create(const char *path);
 int __wrap_disk_create(const char *path);
 int __wrap_disk_create(const char *path)
 {
-    if (disk_faults.full) {
-        errno = ENOSPC;
+    if (disk_faults.full || disk_faults.read_only) {
+        errno = disk_faults.full ? ENOSPC : EROFS;
         return -1;
     }
     int fd = __real_disk_create(path);
@@ -105,6 +105,10 @@ uint64_t __wrap_disk_write(int fd, const uint8_t *bytes, uint64_t count, uint64_
 uint64_t __wrap_disk_write(int fd, const uint8_t *bytes, uint64_t count, uint64_t offset)
 {
     uint64_t allowed = count;
+    if (disk_faults.read_only) {
+        errno = EROFS;
+        return 0;
+    }
     if (offset > 0 && disk_faults.full) {
         allowed = 0;
     } else if (offset > 0 && disk_faults.room_bytes > 0) {
@@ -123,6 +127,10 @@ int __real_disk_truncate(int fd, uint64_t bytes);
 int __wrap_disk_truncate(int fd, uint64_t bytes);
 int __wrap_disk_truncate(int fd, uint64_t bytes)
 {
+    if (disk_faults.read_only) {
+        errno = EROFS;
+        return -1;
+    }
     add_open(DISK_TRUNCATE, fd, bytes, NULL, 0);
     return __real_disk_truncate(fd, bytes);
 }
@@ -145,7 +153,8 @@ int __real_disk_replace(const char *path, const char *text, bool sync, struct pr
 int __wrap_disk_replace(const char *path, const char *text, bool sync, struct problem *problem);
 int __wrap_disk_replace(const char *path, const char *text, bool sync, struct problem *problem)
 {
-    if (disk_faults.replace_fails || (disk_faults.full && disk_faults.spare_bytes < SIDECAR_BYTES))
+    if (disk_faults.replace_fails || disk_faults.read_only ||
+        (disk_faults.full && disk_faults.spare_bytes < SIDECAR_BYTES))
         return problem_set(problem, ERROR_SYSTEM, "%s: no room left", path);
     disk_faults.spare_bytes -= disk_faults.full ? SIDECAR_BYTES : 0;
     int status = __real_disk_replace(path, text, sync, problem);
@@ -158,6 +167,10 @@ int __real_disk_reserve(const char *folder, uint64_t bytes);
 int __wrap_disk_reserve(const char *folder, uint64_t bytes);
 int __wrap_disk_reserve(const char *folder, uint64_t bytes)
 {
+    if (disk_faults.read_only) {
+        errno = EROFS;
+        return -1;
+    }
     if (disk_faults.no_reserve || (disk_faults.full && disk_faults.spare_bytes < bytes)) {
         errno = disk_faults.no_reserve ? EOPNOTSUPP : ENOSPC;
         return -1;

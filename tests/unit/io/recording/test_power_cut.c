@@ -567,6 +567,39 @@ static void test_sidecar_of_a_full_disk(void **state)
     log_set_level(LOG_LEVEL_ERROR);
 }
 
+/* A disk that is mounted again read-only and later writable: header and sidecar count all frames
+ * then. */
+static void test_read_only_for_a_while(void **state)
+{
+    (void)state;
+    log_set_level((enum log_level)0);
+    struct sink_options options = tight_options("read-only.wav", "s16le");
+    struct recording_writer *writer = writer_of(&options);
+    put(writer, 0, 0, 100);
+    recording_writer_flush(writer); /* header and sidecar count 100 frames */
+    put(writer, 0, 100, 50);
+    recording_writer_drain(writer);
+    disk_faults.read_only = true;
+    put(writer, 0, 150, 100);
+    recording_writer_flush(writer);
+    assert_true(recording_writer_dirty(writer));
+    json_t *root = recording_sidecar("read-only.wav");
+    assert_int_equal(sidecar_integer(root, "frames"), 100);
+    json_decref(root);
+    disk_faults.read_only = false;
+    recording_writer_flush(writer);
+    assert_false(recording_writer_dirty(writer));
+    root = recording_sidecar("read-only.wav");
+    assert_int_equal(sidecar_integer(root, "frames"), 150);
+    assert_string_equal(json_string_value(json_object_get(root, "error")), strerror(EROFS));
+    assert_string_equal(json_string_value(json_object_get(root, "ended")), "disk");
+    json_decref(root);
+    assert_int_equal(expect_recorded("read-only.wav", 0, 0, 2.0), 150);
+    recording_writer_end(writer, REASON_END);
+    recording_writer_close(writer);
+    log_set_level(LOG_LEVEL_ERROR);
+}
+
 /* What another writer of the same files finds to repair: nothing that one of them still owes. */
 static void expect_nothing_to_repair(const struct sink_options *options)
 {
@@ -671,6 +704,7 @@ int main(void)
         cmocka_unit_test_teardown(test_padding_is_no_frame, recording_clean),
         cmocka_unit_test_teardown(test_full_disk, recording_clean),
         cmocka_unit_test_teardown(test_sidecar_of_a_full_disk, recording_clean),
+        cmocka_unit_test_teardown(test_read_only_for_a_while, recording_clean),
         cmocka_unit_test_teardown(test_repair_on_a_full_disk, recording_clean),
         cmocka_unit_test_teardown(test_many_losses, recording_clean),
         cmocka_unit_test_teardown(test_sync, recording_clean),
