@@ -74,7 +74,8 @@ struct raw {
     struct raw_section **sections; /* [CONFIG_SECTIONS_MAX + SECTIONS_ADDED] */
     uint32_t *keys; /* of kind and name of each, so that a search reads memory in a row */
     unsigned count;
-    bool full; /* said so already */
+    bool full;      /* said so already */
+    bool undecoded; /* a file is in another encoding, which is reported */
     struct config_fragments fragments;
 };
 

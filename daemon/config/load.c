@@ -307,7 +307,7 @@ static int build_config(struct build *build)
         status = build_cluster(build);
     if (status == 0)
         status = build_alarms(build);
-    if (status == 0 && config->stream_count == 0)
+    if (status == 0 && config->stream_count == 0 && !build->raw->undecoded)
         config_error(build->errors, (struct config_place){config->path, 0},
                      "there is no [stream NAME] section, so there is nothing to do; add one");
     return status;

@@ -419,6 +419,29 @@ static int on_value(void *context, const char *section, const char *name, const 
     return 1;
 }
 
+/* The encoding of a text that is not UTF-8 but has a byte order mark, or a zero byte beside each of
+ * its first characters; NULL: neither. */
+static const char *foreign_encoding(const char *text, size_t bytes)
+{
+    static const struct {
+        const char *mark;
+        size_t bytes;
+        const char *name;
+    } marks[] = {{"\xff\xfe\0\0", 4, "UTF-32"},
+                 {"\0\0\xfe\xff", 4, "UTF-32"},
+                 {"\xff\xfe", 2, "UTF-16"},
+                 {"\xfe\xff", 2, "UTF-16"}};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (bytes >= marks[i].bytes && memcmp(text, marks[i].mark, marks[i].bytes) == 0)
+            return marks[i].name;
+    /* "[d", "# " or "\n\n" in either order of bytes. */
+    if (bytes >= 4 && text[0] != 0 && text[1] == 0)
+        return text[2] != 0 && text[3] == 0 ? "UTF-16LE" : text[2] == 0 ? "UTF-32LE" : NULL;
+    if (bytes >= 4 && text[0] == 0 && text[3] != 0)
+        return text[1] != 0 && text[2] == 0 ? "UTF-16BE" : text[1] == 0 ? "UTF-32BE" : NULL;
+    return NULL;
+}
+
 int raw_read(struct raw *raw, const char *name, unsigned file, const char *text, size_t bytes)
 {
     /* inih's behaviour is set by its globals; always to the same values. */
@@ -445,6 +468,15 @@ int raw_read(struct raw *raw, const char *name, unsigned file, const char *text,
     if (bytes > CONFIG_TEXT_MAX) {
         config_error(raw->errors, place_at(reader, 0), "the file is larger than %d bytes; split it",
                      CONFIG_TEXT_MAX);
+        return 0;
+    }
+    const char *encoding = foreign_encoding(text, bytes);
+    if (encoding != NULL) {
+        raw->undecoded = true;
+        config_error(raw->errors, place_at(reader, 0),
+                     "the file is %s text; save it as UTF-8, or convert it: iconv -f %s -t UTF-8 "
+                     "%s > NEW",
+                     encoding, encoding, name);
         return 0;
     }
     if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)

@@ -5,7 +5,9 @@
  */
 #include "config/internal.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,6 +67,28 @@ static unsigned split_list(char *text, char **pieces, unsigned capacity)
 }
 
 /* Parses the items of one setting into values. 0 or ERROR_MEMORY. */
+/* A host name is looked up at every start and reload. At boot the name server may be missing. */
+static void warn_of_name(struct raw *raw, const struct option_row *row, struct config_place place,
+                         const struct option_value *value)
+{
+    char host[256];
+    struct in_addr four;
+    const char *text = value->text, *colon = strrchr(text, ':');
+    const size_t length = colon != NULL ? (size_t)(colon - text) : strlen(text);
+    if (length == 0 || length >= sizeof host || text[0] == '[' || text[0] == '*')
+        return;
+    memcpy(host, text, length);
+    host[length] = '\0';
+    if (inet_pton(AF_INET, host, &four) == 1 || strcmp(host, "localhost") == 0)
+        return;
+    config_warning(
+        raw->errors, place,
+        "`%s`: `%s` is a host name, and a start fails while it cannot be resolved, as at "
+        "boot without its name server; write the address in digits, or add the name to "
+        "/etc/hosts",
+        row->key, host);
+}
+
 static int parse_setting(struct raw *raw, const struct option_row *row, struct raw_setting *setting)
 {
     bool commas = row->list == LIST_CHANNEL || row->list == LIST_COMMA;
@@ -102,6 +126,8 @@ static int parse_setting(struct raw *raw, const struct option_row *row, struct r
             config_error(raw->errors, commas ? setting->place : setting->items[i].place, "%s",
                          problem.text);
             setting->given = GIVEN_BAD;
+        } else if (row->type == OPTION_ADDRESS) {
+            warn_of_name(raw, row, setting->items[i].place, &setting->values[i]);
         }
     }
     return 0;

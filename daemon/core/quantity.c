@@ -216,9 +216,48 @@ static bool unit_plausible(const char *name)
     return true;
 }
 
+/* Bytes of a separator of groups of digits; 0: none. The last three are the narrow, the thin and
+ * the usual no-break space. */
+static size_t separator_bytes(const char *text)
+{
+    static const char *const separators[] = {
+        ",", ".", "'", "_", " ", "’", "·", "\xe2\x80\xaf", "\xe2\x80\x89", "\xc2\xa0"};
+    for (size_t i = 0; i < sizeof separators / sizeof *separators; i++)
+        if (strncmp(text, separators[i], strlen(separators[i])) == 0)
+            return strlen(separators[i]);
+    return 0;
+}
+
+/* Whether the number's digits are in groups of three, as in 5,000,000 or 5 000: `joined` is then
+ * the text without their separators. One comma or point between digits may be decimal, and counts
+ * as no separator. */
+static bool join_groups(const char *text, size_t length, char joined[QUOTE_BYTES])
+{
+    const size_t first = strspn(text, "0123456789");
+    const size_t separator = separator_bytes(text + first);
+    size_t used = first, at = first;
+    unsigned groups = 0;
+    if (first == 0 || first > 3 || separator == 0 || length >= QUOTE_BYTES)
+        return false;
+    memcpy(joined, text, first);
+    while (strncmp(text + at, text + first, separator) == 0 &&
+           strspn(text + at + separator, "0123456789") == 3) {
+        memcpy(joined + used, text + at + separator, 3);
+        used += 3;
+        at += separator + 3;
+        groups++;
+    }
+    if (groups == 0 || (groups == 1 && (text[first] == ',' || text[first] == '.')))
+        return false;
+    memcpy(joined + used, text + at, length - at);
+    joined[used + length - at] = '\0';
+    return true;
+}
+
 int quantity_parse(const char *text, enum dimension expect, struct quantity *quantity,
                    struct problem *problem)
 {
+    char joined[QUOTE_BYTES];
     while (isspace((unsigned char)*text))
         text++;
     size_t length = strlen(text);
@@ -228,6 +267,10 @@ int quantity_parse(const char *text, enum dimension expect, struct quantity *qua
         return problem_set(problem, ERROR_FORMAT, "the value is empty; write %s, as in %s",
                            dimension_words(expect), dimension_example(expect));
 
+    if (join_groups(text, length, joined))
+        return problem_set(problem, ERROR_FORMAT,
+                           "`%.*s` has its digits in groups; write them without separators: %s",
+                           (int)length, text, joined);
     struct number number;
     const char *rest = number_read(text, &number);
     int number_length = (int)(rest - text);
@@ -253,7 +296,8 @@ int quantity_parse(const char *text, enum dimension expect, struct quantity *qua
              rest);
     if (unit[0] == ',')
         return problem_set(problem, ERROR_FORMAT,
-                           "`%.*s` has a comma; write decimals with a point, as in 1.5",
+                           "`%.*s` has a comma; write decimals with a point, as in 1.5, and "
+                           "thousands without a separator, as in 1500",
                            length < QUOTE_BYTES ? (int)length : QUOTE_BYTES, text);
 
     *quantity = (struct quantity){

@@ -598,6 +598,34 @@ static void hostile_text_is_refused_in_bounded_time(void **state)
     assert_true(sample_message(&errors, 3, false, "is not a heading"));
     config_errors_free(&errors);
 
+    /* A text in another encoding is one message, which names it and the command that converts it.
+     */
+    static const struct {
+        const char *bytes;
+        size_t count;
+        const char *name;
+    } encodings[] = {
+        {"\xff\xfe[\0d\0", 6, "UTF-16"},
+        {"\xfe\xff\0[\0d", 6, "UTF-16"},
+        {"[\0d\0", 4, "UTF-16LE"},
+        {"\0[\0d", 4, "UTF-16BE"},
+        {"\xff\xfe\0\0[\0\0\0", 8, "UTF-32"},
+        {"[\0\0\0d\0\0\0", 8, "UTF-32LE"},
+        {"\0\0\xfe\xff\0\0\0[", 8, "UTF-32"},
+        {"\0\0\0[\0\0\0d", 8, "UTF-32BE"},
+    };
+    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++) {
+        char words[64];
+        errors = (struct config_errors){0};
+        assert_int_equal(config_load_text("t", encodings[i].bytes, encodings[i].count,
+                                          &sample_world, &config, &errors),
+                         ERROR_CONFIG);
+        snprintf(words, sizeof words, "iconv -f %s -t UTF-8 t > NEW", encodings[i].name);
+        assert_true(sample_message(&errors, 0, false, words));
+        assert_int_equal(errors.errors, 1);
+        config_errors_free(&errors);
+    }
+
     /* More messages than anybody reads are counted, not kept. */
     size_t used = 0;
     for (int i = 0; i < 100000; i++) {

@@ -324,6 +324,8 @@ static const struct combination {
     {STREAM "filter = f\nblock = 1\x01\n" FILTER SINK, 7, false, "not UTF-8 text"},
     {STREAM "filter = f\nblock = \xff\n" FILTER SINK, 7, false, "not UTF-8 text"},
     {STREAM "filter = f\nunit = \xc0\x80\n" FILTER SINK, 7, false, "not UTF-8 text"},
+    {STREAM "filter = f\n" FILTER "[sink s]\ntype = rtp\nstream = a\naddress = rig1.lab:6000\n", 12,
+     true, "`rig1.lab` is a host name, and a start fails while it cannot be resolved"},
 };
 
 static void each_impossible_combination_is_one_message(void **state)
