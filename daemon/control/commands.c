@@ -303,28 +303,6 @@ void commands_reloaded(struct commands *commands, const struct reload_outcome *o
     }
 }
 
-/* Beside the samples of every sink that keeps marks: those of raw input at the input's frame. */
-static void mark_sinks(const struct pipeline *pipeline, struct sink_mark *mark, uint64_t frame)
-{
-    for (uint32_t i = 0; i < pipeline->sink_count; i++) {
-        const struct pipeline_sink *sink = &pipeline->sinks[i];
-        if (sink->sink == NULL || sink->ops->mark == NULL || sink->ended)
-            continue;
-        struct sink_mark there = *mark;
-        there.frame = sink->options.raw ? pipeline_input_frame(pipeline, frame) : frame;
-        if (pipeline_number_mark(pipeline, &there) && !sink->ops->mark(sink->sink, &there))
-            log_warning("sink %s: its queue is full: a mark is missing in it", sink->config->name);
-    }
-    for (uint32_t i = 0; i < pipeline->analysis_count; i++) {
-        const struct pipeline_analysis *analysis = &pipeline->analyses[i];
-        mark->frame = frame;
-        if (!analysis->config->type->of_events && !pipeline->sinks_closing &&
-            !analysis_stage_mark(analysis->stage, mark))
-            log_warning("analysis %s: its buffer is full: a mark is missing in its sinks",
-                        analysis->config->name);
-    }
-}
-
 static json_t *mark_stream(const struct call *call, const struct pipeline *pipeline,
                            const char *text)
 {
@@ -334,7 +312,7 @@ static json_t *mark_stream(const struct call *call, const struct pipeline *pipel
     struct sink_mark mark = {.epoch = epoch, .realtime_ns = clock_realtime_ns()};
     snprintf(mark.text, sizeof mark.text, "%s", text);
     memcpy(mark.who, call->caller.name, sizeof mark.who);
-    mark_sinks(pipeline, &mark, frame);
+    pipeline_mark(pipeline, &mark, frame);
     event_raise(&(struct event_subject){.kind = EVENT_MARK,
                                         .severity = LOG_LEVEL_NOTICE,
                                         .stream = name,

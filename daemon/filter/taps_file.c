@@ -1,8 +1,8 @@
 /*
- * Taps from files: WAV, W64, RF64 and FLAC through libsndfile, .npy (taps_npy.c) and text
- * (taps_text.c) by parsers of our own. The first bytes decide which of them a file is; its name
- * serves messages, and tells when a file is not what it is called. Formats that are not read but
- * often tried get an answer that says what to write instead.
+ * Taps from files: WAV, W64, RF64, FLAC, AIFF, CAF and AU through libsndfile, .npy (taps_npy.c) and
+ * text (taps_text.c) by parsers of our own. The first bytes decide which of them a file is; its
+ * name serves messages, and tells when a file is not what it is called. Formats that are not read
+ * but often tried get an answer that says what to write instead.
  *
  * No state; worker threads.
  */
@@ -18,8 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "signal/sound_memory.h"
 #include "signal/sound_file.h"
+#include "signal/sound_input.h"
 
 enum {
     FILE_BYTES_MAX = 1 << 29, /* 2^20 complex128 taps for 32 channels; more is no filter */
@@ -87,12 +87,13 @@ static int sets_check_size(const struct reading *r)
     return 0;
 }
 
-/* ---- WAV, W64, RF64, FLAC: libsndfile over memory ---------------------------------------- */
+/* ---- sound files: libsndfile over memory ---------------------------------------- */
 
-static int sound_read_frames(struct reading *r, SNDFILE *file, const SF_INFO *info)
+/* The taps of one frame after the other, as many as come up to the end of the file. */
+static int sound_read_frames(struct reading *r, SNDFILE *file, uint32_t channels)
 {
     enum { PIECE = 4096 };
-    uint32_t channels = (uint32_t)info->channels, done = 0;
+    uint32_t done = 0;
     double *piece = malloc((size_t)PIECE * channels * sizeof *piece);
     if (piece == NULL)
         return problem_set(r->problem, ERROR_MEMORY, "no memory to read %s", r->name);
@@ -106,38 +107,98 @@ static int sound_read_frames(struct reading *r, SNDFILE *file, const SF_INFO *in
                 r->sets[c]->re[done + n] = piece[(size_t)n * channels + c];
         done += (uint32_t)got;
     }
+    const bool more = done == r->sets[0]->count && sf_readf_double(file, piece, 1) == 1;
     free(piece);
+    if (more)
+        return problem_set(r->problem, ERROR_FORMAT,
+                           "%s announces %u taps and holds more; write it again", r->name, done);
     if (done < r->sets[0]->count)
         return problem_set(r->problem, ERROR_FORMAT,
-                           "%s ends after %u of %u frames; write the file again", r->name, done,
-                           r->sets[0]->count);
+                           "%s is damaged: %u of %u taps came; copy the file again, or write it "
+                           "again",
+                           r->name, done, r->sets[0]->count);
     return 0;
+}
+
+/* How many frames come up to the end of a file whose header leaves its length open. */
+static int sound_count_frames(const struct reading *r, SNDFILE *file, uint32_t channels,
+                              uint64_t *frames)
+{
+    enum { PIECE = 4096 };
+    double *piece = malloc((size_t)PIECE * channels * sizeof *piece);
+    if (piece == NULL)
+        return problem_set(r->problem, ERROR_MEMORY, "no memory to read %s", r->name);
+    sf_count_t got;
+    *frames = 0;
+    while (*frames <= TAPS_MAX && (got = sf_readf_double(file, piece, PIECE)) > 0)
+        *frames += (uint64_t)got;
+    free(piece);
+    return 0;
+}
+
+/* Refuses what a header and its file disagree on: taps that are not whole give another filter. */
+static int sound_check_length(const struct reading *r, const struct sound_header *header)
+{
+    const unsigned long long announced = header->announced, held = header->held;
+    if (header->length == SOUND_LENGTH_SHORT)
+        return problem_set(r->problem, ERROR_FORMAT,
+                           "%s ends early: its header announces %llu taps, and the file holds "
+                           "%llu; copy the file again, or write it again",
+                           r->name, announced, held);
+    if (header->length == SOUND_LENGTH_UNFINISHED)
+        return problem_set(r->problem, ERROR_FORMAT,
+                           "%s was not finished: its header counts %llu taps, and the file holds "
+                           "%llu; write it again, or make a copy of the latter with convolvd "
+                           "--repair",
+                           r->name, announced, held);
+    if (header->two_data_chunks)
+        return problem_set(r->problem, ERROR_FORMAT,
+                           "%s has more than one chunk of samples; write one file for each",
+                           r->name);
+    return 0;
+}
+
+static int sound_load_open(struct reading *r, struct sound_input *input)
+{
+    SF_INFO info;
+    uint64_t frames = input->header.announced;
+    SNDFILE *file = sound_input_open(input, &info);
+    if (file == NULL)
+        return problem_set(r->problem, ERROR_FORMAT,
+                           "%s is not a sound file that can be read (%s); write taps as WAV, .npy "
+                           "or text",
+                           r->name, sf_strerror(NULL));
+    const uint32_t channels = info.channels > 0 ? (uint32_t)info.channels : 0;
+    int error = 0;
+    if (channels < 1 || channels > TAPS_SETS_MAX || info.frames < 1)
+        error = problem_set(r->problem, ERROR_FORMAT, "%s holds no taps; give at least one frame",
+                            r->name);
+    if (error == 0 && input->header.length == SOUND_LENGTH_UNKNOWN) {
+        frames = (uint64_t)info.frames;
+        if (info.frames == SF_COUNT_MAX) {
+            error = sound_count_frames(r, file, channels, &frames);
+            sf_close(file);
+            file = sound_input_open(input, &info);
+        }
+    }
+    if (error == 0)
+        error = reading_create(r, channels, frames, false);
+    if (error == 0)
+        error = sound_read_frames(r, file, channels);
+    for (uint32_t c = 0; error == 0 && c < r->count; c++)
+        r->sets[c]->file_rate_hz = info.samplerate;
+    sf_close(file);
+    return error;
 }
 
 static int sound_load(struct reading *r)
 {
     if (sound_head_is_w64_float((const uint8_t *)r->data, r->bytes))
         return problem_set(r->problem, ERROR_UNSUPPORTED, "%s " SOUND_W64_FLOAT_ADVICE, r->name);
-    struct sound_memory memory = {.data = r->data, .bytes = r->bytes};
-    SF_INFO info = {0};
-    SNDFILE *file = sound_open_memory(&memory, &info);
-    if (file == NULL)
-        return problem_set(r->problem, ERROR_FORMAT,
-                           "%s is not a sound file that can be read (%s); write taps as WAV, .npy "
-                           "or text",
-                           r->name, sf_strerror(NULL));
-    int error = 0;
-    if (info.channels < 1 || info.frames < 1)
-        error = problem_set(r->problem, ERROR_FORMAT, "%s holds no taps; give at least one frame",
-                            r->name);
-    if (error == 0)
-        error = reading_create(r, (uint32_t)info.channels, (uint64_t)info.frames, false);
-    if (error == 0)
-        error = sound_read_frames(r, file, &info);
-    for (uint32_t c = 0; error == 0 && c < r->count; c++)
-        r->sets[c]->file_rate_hz = info.samplerate;
-    sf_close(file);
-    return error;
+    struct sound_input input;
+    sound_input_memory(&input, r->data, r->bytes);
+    const int error = sound_check_length(r, &input.header);
+    return error != 0 ? error : sound_load_open(r, &input);
 }
 
 /* ---- which ------------------------------------------------------------------------------- */
@@ -148,8 +209,12 @@ struct file_type {
 };
 
 static const struct file_type file_types[] = {
-    {".wav", "RIFF", sound_load}, {".wav", "RIFX", sound_load},  {".rf64", "RF64", sound_load},
-    {".w64", "riff", sound_load}, {".flac", "fLaC", sound_load}, {".npy", "\x93NUMPY", reading_npy},
+    {".wav", "RIFF", sound_load},  {".wav", "RIFX", sound_load},
+    {".rf64", "RF64", sound_load}, {".w64", "riff", sound_load},
+    {".flac", "fLaC", sound_load}, {".npy", "\x93NUMPY", reading_npy},
+    {".aiff", "FORM", sound_load}, {".aif", "FORM", sound_load},
+    {".aifc", "FORM", sound_load}, {".au", ".snd", sound_load},
+    {".snd", ".snd", sound_load},  {".caf", "caff", sound_load},
 };
 
 static bool ends_with(const char *name, const char *suffix)

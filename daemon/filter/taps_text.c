@@ -1,5 +1,7 @@
 /*
  * Taps from text: one tap a line, `re` or `re im` (a comma may stand between), '#' before comments.
+ * What an oscilloscope or a spreadsheet saves, `time,value` with or without a head line, would pass
+ * for complex taps: a first column that rises in equal steps is refused as time.
  *
  * No state; worker threads.
  */
@@ -115,11 +117,106 @@ static int text_walk(struct reading *r, uint64_t *taps, int *numbers)
     return 0;
 }
 
+/* ---- a column of time -------------------------------------------------------------------- */
+
+/* A table of numbers: its first column, where it is time. */
+struct table {
+    uint64_t rows, heads; /* lines before the first row that hold no numbers */
+    bool semicolons;      /* between columns; commas are decimal ones then */
+    double first, last, largest;
+};
+
+/* The first number of a line that holds at least two; false: it holds fewer, or something else. */
+static bool row_start(const uint8_t *at, size_t length, double *value, bool *semicolons)
+{
+    char text[TEXT_LINE_MAX], *end;
+    if (length == 0 || length >= sizeof text)
+        return false;
+    memcpy(text, at, length);
+    text[length] = '\0';
+    *semicolons = strchr(text, ';') != NULL;
+    for (char *c = text; *semicolons && *c != '\0'; c++)
+        *c = *c == ',' ? '.' : *c;
+    *value = strtod(text, &end);
+    const char *next = end + strspn(end, " \t,;");
+    if (end == text || next == end || !isfinite(*value))
+        return false;
+    (void)strtod(next, &end);
+    return end != next;
+}
+
+/* Calls `row` for the first number of each row; false when the text is no table of two columns. */
+static bool walk_rows(const struct reading *r, struct table *table,
+                      bool (*row)(struct table *table, double value, double step), double step)
+{
+    const uint8_t *at = r->data, *end = r->data + r->bytes;
+    uint64_t rows = 0;
+    while (at < end) {
+        const uint8_t *newline = memchr(at, '\n', (size_t)(end - at));
+        const size_t length = (size_t)((newline == NULL ? end : newline) - at);
+        double value;
+        if (row_start(at, length, &value, &table->semicolons)) {
+            table->rows = rows++;
+            if (!row(table, value, step))
+                return false;
+        } else if (rows > 0 && length > 1 && *at != '#') {
+            return false;
+        } else {
+            table->heads += rows == 0;
+        }
+        at = newline == NULL ? end : newline + 1;
+    }
+    table->rows = rows;
+    return true;
+}
+
+static bool note_row(struct table *table, double value, double step)
+{
+    (void)step;
+    const bool rises = table->rows == 0 || value >= table->last;
+    if (table->rows == 0)
+        table->first = value;
+    table->last = value;
+    table->largest = fmax(table->largest, fabs(value));
+    return rises;
+}
+
+/* True when the row lies on the line within the rounding of its digits. */
+static bool row_fits(struct table *table, double value, double step)
+{
+    const double expected = table->first + (double)table->rows * step;
+    const double tolerance = fmin(0.6 * step, fmax(0.1 * step, 1e-5 * table->largest));
+    return fabs(value - expected) <= tolerance;
+}
+
+/* Refuses a table whose first column rises in equal steps. */
+static int refuse_time(const struct reading *r)
+{
+    enum { ROWS_MIN = 4 /* fewer taps may have such real parts */ };
+    struct table table = {0};
+    if (!walk_rows(r, &table, note_row, 0) || table.rows < ROWS_MIN)
+        return 0;
+    const double step = (table.last - table.first) / (double)(table.rows - 1);
+    struct table again = {.first = table.first, .largest = table.largest};
+    if (!(step > 0) || !walk_rows(r, &again, row_fits, step))
+        return 0;
+    return problem_set(r->problem, ERROR_FORMAT,
+                       "%s: the first column rises in equal steps of %.6g, so it is time (a rate "
+                       "of %.6g Hz if in seconds) and no real part; keep the second column: awk "
+                       "-F'%s' 'NR > %llu {%sprint $2}' FILE > taps.txt. Complex taps that look "
+                       "like this are read from .npy",
+                       r->name, step, 1 / step, table.semicolons ? ";" : "[, \\t]+",
+                       (unsigned long long)table.heads,
+                       table.semicolons ? "gsub(\",\", \".\", $2); " : "");
+}
+
 int reading_text(struct reading *r)
 {
     uint64_t taps = 0;
     int numbers = 0;
-    int error = text_walk(r, &taps, &numbers);
+    int error = refuse_time(r);
+    if (error == 0)
+        error = text_walk(r, &taps, &numbers);
     if (error == 0)
         error = reading_create(r, 1, taps, numbers == 2);
     return error != 0 ? error : text_walk(r, &taps, &numbers);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/log.h"
 #include "core/loop_bell.h"
 #include "core/spsc.h"
 
@@ -36,6 +37,7 @@ struct chunk {
     uint32_t frames;
     bool last;                 /* nothing follows */
     struct replay_place place; /* with spec.place */
+    struct replay_flags flags; /* with spec.flags */
 };
 
 struct source {
@@ -52,6 +54,7 @@ struct source {
     uint64_t next_frame;   /* number of the next one to put */
     uint64_t put_frames;   /* in all */
     uint64_t given;        /* chunks to the producer */
+    uint32_t marked;       /* marks reported */
     int64_t start_ns, start_realtime_ns;
     struct loop_bell doorbell;
     uv_poll_t timer;
@@ -99,6 +102,8 @@ static void *produce(void *argument)
         chunk->last = last = chunk->frames < (s->spec.short_chunks ? 1 : s->spec.chunk_frames);
         if (s->spec.place != NULL && chunk->frames > 0)
             s->spec.place(s->spec.context, &chunk->place);
+        if (s->spec.flags != NULL)
+            s->spec.flags(s->spec.context, &chunk->flags);
         bool pushed = spsc_push(&s->ready_ring, chunk);
         assert(pushed); /* the ring holds every chunk there is */
         (void)pushed;
@@ -137,11 +142,36 @@ static void place_packet(const struct source *s, struct packet *packet, struct i
     }
 }
 
+/* The chunk's invalid ranges that the packet holds a part of. */
+static uint32_t clip_flags(const struct source *s, const struct packet *packet,
+                           struct invalid_range invalid[REPLAY_RANGES_MAX])
+{
+    const struct replay_flags *flags = &s->current->flags;
+    const uint64_t end = packet->first_frame + packet->frames;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < flags->count; i++) {
+        struct invalid_range range = flags->invalid[i];
+        range.from = range.from > packet->first_frame ? range.from : packet->first_frame;
+        range.until = range.until < end ? range.until : end;
+        if (range.from < range.until)
+            invalid[count++] = range;
+    }
+    return count;
+}
+
+/* Reports the marks before frame `until`. */
+static void report_marks(struct source *s, uint64_t until)
+{
+    for (; s->marked < s->spec.mark_count && s->spec.marks[s->marked].frame < until; s->marked++)
+        if (s->host.mark != NULL)
+            s->host.mark(s->host.context, &s->spec.marks[s->marked]);
+}
+
 /* Puts frames of the current chunk; false when the stream is stopping. */
 static bool put(struct source *s, uint32_t frames)
 {
     long double elapsed_ns = (long double)s->next_frame * 1e9L / (long double)s->spec.rate_hz;
-    struct invalid_range lost;
+    struct invalid_range lost, invalid[REPLAY_RANGES_MAX];
     struct packet packet = {
         .first_frame = s->next_frame,
         .frames = frames,
@@ -153,6 +183,11 @@ static bool put(struct source *s, uint32_t frames)
     };
     if (s->spec.place != NULL)
         place_packet(s, &packet, &lost);
+    if (s->spec.flags != NULL) {
+        packet.invalid_count = clip_flags(s, &packet, invalid);
+        packet.invalid = invalid;
+    }
+    report_marks(s, s->next_frame + frames);
     packet.receive_realtime_ns = clock_realtime_ns();
     s->ledger.datagrams++;
     enum verdict verdict = s->host.put(s->host.context, &packet);
@@ -173,9 +208,24 @@ static uint64_t due_frames(const struct source *s, int64_t now_ns)
 
 static void pump_idle(uv_idle_t *idle);
 
+/* Of the chunk, all of whose frames are put: once. */
+static void report_cut(struct source *s)
+{
+    struct replay_flags *flags = &s->current->flags;
+    if (s->spec.flags == NULL || !flags->is_cut)
+        return;
+    flags->is_cut = false;
+    if (s->host.cut != NULL)
+        s->host.cut(s->host.context, &flags->cut);
+    else
+        log_error("stream %s: %s", s->spec.stream, flags->cut.sentence);
+}
+
 /* The chunk to deliver from, or NULL when the producer is behind. */
 static struct chunk *current_chunk(struct source *s)
 {
+    if (s->current != NULL && s->used == s->current->frames)
+        report_cut(s);
     if (s->current != NULL && s->used == s->current->frames && !s->current->last) {
         spsc_push(&s->free_ring, s->current);
         s->given++;

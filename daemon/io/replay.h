@@ -34,6 +34,16 @@ struct replay_place {
     uint64_t invalid_from, invalid_until;
 };
 
+enum { REPLAY_RANGES_MAX = 32 };
+
+/* What a chunk carries beside its frames, for sources whose frames follow each other. */
+struct replay_flags {
+    uint32_t count; /* invalid ranges in the chunk, as packets number frames */
+    struct invalid_range invalid[REPLAY_RANGES_MAX];
+    bool is_cut; /* behind the chunk's last frame */
+    struct source_cut cut;
+};
+
 struct replay_spec {
     const char *stream; /* for messages */
     double rate_hz;     /* of the frames, for pacing and capture times */
@@ -47,6 +57,11 @@ struct replay_spec {
     /* Producer thread: where the frames lie that `fill` has just returned, all of one record. NULL:
      * they follow each other, and the first is frame 0. */
     void (*place)(void *context, struct replay_place *place);
+    /* Producer thread: what `fill` has just found out. NULL: nothing. */
+    void (*flags)(void *context, struct replay_flags *flags);
+    /* [mark_count] by frame, each reported once; valid until `release`. */
+    const struct source_mark *marks;
+    uint32_t mark_count;
     /* Loop thread: `fill` may be waiting for its input and must return. NULL: it never waits. */
     void (*interrupt)(void *context);
     /* The context is no longer used; loop thread, or the thread of a failed replay_open. */

@@ -33,7 +33,8 @@ extern const struct option_choice source_modes[], source_paces[], sink_contents[
 #define SOURCE_ROW_PATH(type_, member_)                                                            \
     {                                                                                              \
         .key = "path", .type = OPTION_PATH, .required = true, OPTION_FIELD(type_, member_),        \
-        .sentence = "The recording to read: WAV, W64, RF64 or FLAC; with source = tradb the "      \
+        .sentence = "The recording to read: WAV, W64, RF64, FLAC, AIFF, CAF or AU; with source = " \
+                    "tradb the "                                                                   \
                     ".tradb."                                                                      \
     }
 

@@ -135,6 +135,7 @@ struct sink_load {
 };
 
 struct sink;
+struct source_cut;
 
 struct sink_ops {
     const char *name;      /* the config's `type = NAME` */
@@ -228,6 +229,9 @@ struct sink_ops {
     /* Loop thread. Lines of its section with which it would begin as commands have set it; NULL: as
      * configured. NULL in the row: commands change nothing. */
     const char *(*saved)(const struct sink *sink);
+    /* Loop thread, before close. Not all of the stream's input came (io/source.h); frames as this
+     * sink numbers them. NULL: it keeps no note of that. */
+    void (*cut)(struct sink *sink, const struct source_cut *cut);
     /* What was put is on its way until `pending` is 0: a run that ends by itself waits for it, as a
      * slow reader takes what it takes. */
     bool drains;

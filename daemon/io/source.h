@@ -18,6 +18,7 @@
 #include "core/codec.h"
 #include "core/digest.h"
 #include "core/error.h"
+#include "core/event.h"
 #include "io/check.h"
 #include "io/driver.h"
 #include "io/environment.h"
@@ -76,6 +77,23 @@ struct source_ledger {
 /* Counts what the host answered to one packet: accepted, or the reject of that verdict. */
 void source_ledger_count(struct source_ledger *ledger, enum verdict verdict);
 
+enum { SOURCE_SENTENCE_BYTES = 480, SOURCE_MARK_BYTES = 404 };
+
+/* A source's input proved to be shorter than it announces, or damaged. */
+struct source_cut {
+    uint64_t first, until; /* frames missing behind the newest one put: [first, until); equal where
+                              their number is not known, or where the input begins again */
+    uint64_t missing;      /* frames, at least 1 */
+    char sentence[SOURCE_SENTENCE_BYTES];
+};
+
+/* What somebody noted while the input was recorded. */
+struct source_mark {
+    uint64_t frame;
+    int64_t realtime_ns;
+    char text[SOURCE_MARK_BYTES], who[EVENT_WHO_BYTES];
+};
+
 /* What a source may know of the stream's plan. */
 struct source_plan {
     struct term_plan shape;
@@ -103,6 +121,10 @@ struct source_host {
     /* The sender never sent frames [from, until), numbered as packets are, see stream_unsent. May
      * be NULL. */
     void (*unsent)(void *context, uint64_t from, uint64_t until);
+    /* Not all of the input came; reported once in the log by the source. May be NULL. */
+    void (*cut)(void *context, const struct source_cut *cut);
+    /* A mark of the recording, before the packet that holds its frame. May be NULL. */
+    void (*mark)(void *context, const struct source_mark *mark);
     /* How long the source may read now before others of higher priority, or all where its sender is
      * ahead of its rate, have their turn [ns], and that it has read for so long. Both NULL: any
      * time. */

@@ -91,6 +91,20 @@ static void host_unsent(void *context, uint64_t from, uint64_t until)
     stream_unsent(((struct pipeline *)context)->stream, from, until);
 }
 
+static void host_cut(void *context, const struct source_cut *cut)
+{
+    struct pipeline *pipeline = context;
+    const uint32_t decimate = pipeline->stream_config->decimate;
+    event_raise(&(struct event_subject){.kind = EVENT_LOSS,
+                                        .severity = LOG_LEVEL_ERROR,
+                                        .stream = pipeline->stream_config->name,
+                                        .framed = true,
+                                        .epoch = stream_next_epoch(pipeline->stream),
+                                        .frame = cut->first / (decimate > 1 ? decimate : 1)},
+                "%s", cut->sentence);
+    pipeline->cut = *cut;
+}
+
 /* ---- what the stream calls --------------------------------------------------------------- */
 
 static void sink_flush(void *context)
@@ -290,6 +304,8 @@ static int prepare_source(struct pipeline *pipeline, struct problem *problem)
                                      .socket_drops = host_socket_drops,
                                      .lost = host_lost,
                                      .unsent = host_unsent,
+                                     .cut = host_cut,
+                                     .mark = pipeline_replay_mark,
                                      .may_read_ns = host_may_read_ns,
                                      .has_read = host_has_read,
                                      .epoch = pipeline_epoch,
@@ -599,6 +615,20 @@ static void sink_closed(void *context)
     pipeline->changed(pipeline->context);
 }
 
+/* Reports to the sink that the input of its stream, or of the first one of its chain, was cut. */
+static void pass_cut(const struct pipeline *pipeline, const struct pipeline_sink *sink)
+{
+    struct source_cut cut = root_of(pipeline)->cut;
+    const uint32_t decimate = pipeline->stream_config->decimate_total;
+    if (cut.missing == 0 || sink->ops->cut == NULL)
+        return;
+    if (decimate > 1 && !sink->options.raw) {
+        cut.first = (cut.first + decimate - 1) / decimate;
+        cut.until = (cut.until + decimate - 1) / decimate;
+    }
+    sink->ops->cut(sink->sink, &cut);
+}
+
 void pipeline_close_sink(struct pipeline_sink *sink, int64_t deadline_ns)
 {
     struct sink_ledger ledger = {0};
@@ -608,6 +638,7 @@ void pipeline_close_sink(struct pipeline_sink *sink, int64_t deadline_ns)
     sink->pipeline->closing++;
     sink->ops->ledger(sink->sink, &ledger);
     sink->stopped = ledger.dropped[DROP_STOPPED];
+    pass_cut(sink->pipeline, sink);
     if (sink->ops->interrupted != NULL && root_of(sink->pipeline)->interrupted)
         sink->ops->interrupted(sink->sink);
     sink->ops->close(sink->sink, deadline_ns, sink_closed, sink);

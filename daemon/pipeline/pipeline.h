@@ -211,9 +211,10 @@ struct pipeline {
     bool removed;                            /* retired, and none takes its place … */
     const struct pipeline *successor;        /* … else the one that does; while both are there */
     bool sinks_closing, source_closing;
-    bool ended;       /* nothing more will be put: the source ended or was stopped … */
-    bool interrupted; /* … before the end to which it would have come by itself */
-    uint32_t closing; /* closes not finished */
+    bool ended;            /* nothing more will be put: the source ended or was stopped … */
+    bool interrupted;      /* … before the end to which it would have come by itself */
+    struct source_cut cut; /* of its source's input; missing 0: none */
+    uint32_t closing;      /* closes not finished */
     struct source_ledger source_ledger; /* the last one, when closed */
     struct chain chain;                 /* of the results this stream reads */
     struct pipeline_watch watch;
@@ -259,6 +260,8 @@ bool pipeline_direct_only(const struct pipeline *pipeline);
  * the frame at the input's rate that it is. */
 uint64_t pipeline_next_output(const struct pipeline *pipeline);
 uint64_t pipeline_input_frame(const struct pipeline *pipeline, uint64_t output);
+/* LOOP. The first output frame of the epoch that answers up to this input frame. */
+uint64_t pipeline_output_frame(const struct pipeline *pipeline, uint64_t input);
 
 /* LOOP. Ports and scheduler first, and whatever the source needs and the system may refuse
  * (pipeline_connect, of every pipeline), then sources (pipeline_start). A pipeline that a reload
@@ -292,9 +295,11 @@ void pipeline_close_event_log(struct pipeline *pipeline); /* NULL is fine */
 void pipeline_analysed(struct pipeline *pipeline);
 /* LOOP. As result_port.put, of a struct pipeline_sink (numbering.c). */
 void pipeline_sink_put(void *sink, const struct result *result);
-/* LOOP. A mark at an output frame of the stream, as its sinks number it (numbering.c). False: they
- * get no frames now. */
-bool pipeline_number_mark(const struct pipeline *pipeline, struct sink_mark *mark);
+/* LOOP. Beside the samples of every sink that keeps marks, at an output frame of the stream; those
+ * of raw input at the input's frame. Sets mark->frame. */
+void pipeline_mark(const struct pipeline *pipeline, struct sink_mark *mark, uint64_t frame);
+/* LOOP. A mark of the recording that the stream replays. */
+void pipeline_replay_mark(void *pipeline, const struct source_mark *mark);
 
 /* LOOP. What its source asks (source_host). */
 uint64_t pipeline_epoch(void *pipeline);

@@ -153,6 +153,13 @@ uint64_t pipeline_next_output(const struct pipeline *pipeline)
     return next > shift ? next - shift : 0;
 }
 
+uint64_t pipeline_output_frame(const struct pipeline *pipeline, uint64_t input)
+{
+    const struct decimation kept = kept_frames(pipeline);
+    const uint64_t frame = decimation_output(&kept, input), shift = output_shift(pipeline);
+    return frame > shift ? frame - shift : 0;
+}
+
 uint64_t pipeline_input_frame(const struct pipeline *pipeline, uint64_t output)
 {
     const struct decimation kept = kept_frames(pipeline);

@@ -180,6 +180,15 @@ static void add_sheds(struct losses *losses, const struct pipeline *pipeline)
                   pipeline->stream_config->name, shed);
 }
 
+/* What the source's input announced and did not hold. */
+static void add_cut(struct losses *losses, const struct pipeline *pipeline)
+{
+    losses->ever += pipeline->cut.missing;
+    if (losses->tell && pipeline->cut.missing > 0)
+        log_error("stream %s: at least %" PRIu64 " frames of its input are missing",
+                  pipeline->stream_config->name, pipeline->cut.missing);
+}
+
 static void add_analysis(struct losses *losses, const struct pipeline_analysis *analysis)
 {
     struct analysis_stage_ledger ledger;
@@ -200,6 +209,7 @@ static struct losses losses_of(const struct pipelines *pipelines, bool tell)
     for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_ALL, &at)) != NULL;) {
         losses.live = pipeline->stream_config->live;
         add_sheds(&losses, pipeline);
+        add_cut(&losses, pipeline);
         for (uint32_t i = 0; i < pipeline->sink_count; i++) {
             struct sink_ledger ledger = {0};
             pipeline_sink_ledger(&pipeline->sinks[i], &ledger);

@@ -373,9 +373,21 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
     return written > 0 ? VERDICT_ACCEPTED : late > 0 ? VERDICT_LATE : VERDICT_DUPLICATE;
 }
 
+/* The list of invalid ranges is nearly full, and blocks that will empty it are complete. A source
+ * that waits gives them time; otherwise ranges would be joined, which flags more frames than the
+ * recorded stream did. */
+static bool ranges_wait(const struct stream *s, const struct epoch *e)
+{
+    enum { PACKET_RANGES = 40 /* of one packet of a replay, and those of the epoch's ends */ };
+    return !s->options.live && e != NULL && e->invalid.count + PACKET_RANGES > RANGES_MAX &&
+           e->head - e->head % s->hop > e->delivered;
+}
+
 uint64_t stream_room(const struct stream *s)
 {
     const struct epoch *e = epoch_open((struct stream *)s);
+    if (ranges_wait(s, e))
+        return 0;
     /* Without an open epoch the next packet begins one, behind its history of zeros. */
     if (e == NULL && !has_room_for_epoch(s))
         return 0;

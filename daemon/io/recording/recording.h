@@ -20,6 +20,7 @@
 struct file_options {
     const char *path;
     bool loop;
+    bool ignore_validity; /* validity = ignore: the sidecar is not applied */
 };
 
 /* Of the sink `recording`. */
@@ -56,7 +57,8 @@ uint64_t recording_sink_memory(const struct sink_options *options);
 uint64_t recording_queue_bytes(const struct sink_options *options);
 
 /*
- * Reads the header of a recording (WAV, W64, RF64, FLAC): its rate [Hz], channels, frames, and the
+ * Reads the header of a recording (opening.h): its rate [Hz], channels, frames in the file
+ * (UINT64_MAX: only reading tells, as of a FLAC without a length), and the
  * format in which the source `file` delivers its samples: little endian, as wide as in the file;
  * 64-bit float becomes f32le. Each out pointer may be NULL. Returns 0, ERROR_NO_FILE, ERROR_FORMAT
  * (not a recording) or ERROR_UNSUPPORTED (compressed samples).

@@ -24,6 +24,7 @@ void sidecar_reset(struct sidecar *sidecar)
     sidecar->complete = false;
     sidecar->ended = (struct sidecar_cause){.reason = REASON_NONE};
     sidecar->error = 0;
+    sidecar->cut[0] = '\0';
     sidecar->frames = 0;
     sidecar->synced_frames = 0;
     sidecar->saturated = 0;
@@ -273,6 +274,13 @@ static json_t *channels_json(const struct sink_options *options)
     return list;
 }
 
+static json_t *error_json(const struct sidecar *s)
+{
+    if (s->error != 0)
+        return json_string(strerror(s->error));
+    return s->cut[0] != '\0' ? json_string(s->cut) : json_null();
+}
+
 /* In frames of the file. */
 static json_t *excitation_json(const struct excitation *excitation)
 {
@@ -347,7 +355,7 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
         {"sink", json_string(text_or_empty(options->name))},
         {"content", json_string(options->raw ? "input" : "output")},
         {"complete", json_boolean(s->complete)},
-        {"error", s->error != 0 ? json_string(strerror(s->error)) : json_null()},
+        {"error", error_json(s)},
         {"repaired", json_false()},
         {"began", cause_json(&s->began)},
         {"began_by", who_json(s->began.who)},

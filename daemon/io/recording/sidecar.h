@@ -18,6 +18,7 @@
 #include "io/recording/container.h"
 #include "io/recording/marks.h"
 #include "io/sink.h"
+#include "io/source.h"
 #include "stream/ranges.h"
 #include "stream/result.h"
 
@@ -109,6 +110,8 @@ struct sidecar {
     struct sample_format format; /* in the file */
     bool complete; /* the file ended in order, uninterrupted, and every write to it succeeded */
     int error;     /* errno of the first write that failed, 0: none has */
+    char cut[SOURCE_SENTENCE_BYTES]; /* not all of the stream's input came; "": nothing is known of
+                                        that */
     uint64_t frames;
     uint64_t synced_frames; /* the disk has confirmed that it holds the first so many */
     uint64_t epoch, record, first_frame, timeline_frame;

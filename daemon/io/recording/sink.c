@@ -78,6 +78,7 @@ struct sink {
     struct sidecar_losses
         lost;               /* by the full ring since the last message; the thread's at the end */
     struct result lost_end; /* where the newest of them ends: epoch, frame, flags */
+    struct source_cut cut;  /* of the stream's input; missing 0: none; the thread's at the end */
 
     /* shared */
     struct sink_thread thread; /* the writer */
@@ -226,6 +227,8 @@ static void write_results(void *context)
     }
     for (uint32_t i = 0; i < s->lost.count; i++) /* the loop puts nothing after close */
         recording_writer_lose(s->writer, &s->lost.ranges[i]);
+    if (s->cut.missing > 0)
+        recording_writer_cut(s->writer, &s->cut);
     recording_writer_end(s->writer, atomic_load(&s->interrupted) ? REASON_INTERRUPTED : REASON_END);
     publish(s);
 }
@@ -600,6 +603,11 @@ static uint64_t recording_sink_room(const struct sink *sink)
     return (uint64_t)((double)(unused - reserve) / ((double)s->frame_bytes + 2.0 * s->overhead));
 }
 
+static void recording_sink_cut(struct sink *s, const struct source_cut *cut)
+{
+    s->cut = *cut;
+}
+
 static void recording_sink_interrupted(struct sink *s)
 {
     atomic_store(&s->interrupted, true);
@@ -666,6 +674,7 @@ const struct sink_ops sink_recording = {
     .status = &recording_status,
     .read_status = recording_sink_status,
     .room = recording_sink_room,
+    .cut = recording_sink_cut,
     .close = recording_sink_close,
     .undelivered = recording_sink_undelivered,
     .lost_before = recording_sink_lost_before,

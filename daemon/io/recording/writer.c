@@ -169,7 +169,8 @@ static void end_file(struct recording_writer *w, enum sidecar_reason reason, con
     const bool counted =
         w->file.frames_in_header == w->file.frames && w->file.frames_claimed == w->file.frames;
     w->sidecar.frames = w->file.frames;
-    w->sidecar.complete = w->sidecar.error == 0 && reason != REASON_INTERRUPTED;
+    w->sidecar.complete =
+        w->sidecar.error == 0 && w->sidecar.cut[0] == '\0' && reason != REASON_INTERRUPTED;
     if (sync && w->sidecar.error == 0)
         w->sidecar.synced_frames = w->file.frames;
     write_last_sidecar(w, sync, counted ? NULL : &w->spec);
@@ -461,6 +462,24 @@ void recording_writer_lose(struct recording_writer *w, const struct sidecar_miss
 {
     note_epoch(w, missing->epoch);
     losses_never_come(&w->losses, missing);
+}
+
+void recording_writer_cut(struct recording_writer *w, const struct source_cut *cut)
+{
+    struct sidecar *s = &w->sidecar;
+    const uint64_t first = cut->first > w->next_frame ? cut->first : w->next_frame;
+    recording_writer_drain(w);
+    if (w->path[0] == '\0' || w->stopped)
+        return; /* no frame of the stream is in a file */
+    snprintf(s->cut, sizeof s->cut, "%s", cut->sentence);
+    losses_add(&w->losses, s->epoch, first, cut->until, invalid_cause_name(INVALID_CAPTURE));
+    if (is_open(w)) {
+        w->sidecar_stale = true;
+        return;
+    }
+    const bool sync = w->own->sync_ns != SYNC_NEVER;
+    s->complete = false;
+    write_last_sidecar(w, sync, NULL);
 }
 
 /* Drops the result's frames from index `done` on. */

@@ -84,6 +84,10 @@ void recording_writer_flush(struct recording_writer *writer);
  * the next put then begins another file. */
 void recording_writer_record(struct recording_writer *writer, bool on, const char *who);
 
+/* Not all of the stream's input came: the newest file is not complete, its sidecar says why, and
+ * lists what is missing behind its last frame. */
+void recording_writer_cut(struct recording_writer *writer, const struct source_cut *cut);
+
 /* Nothing follows: ends the file, which lists what is missing behind its last frame. `reason`:
  * REASON_END, or REASON_INTERRUPTED, which makes no file complete. */
 void recording_writer_end(struct recording_writer *writer, enum sidecar_reason reason);

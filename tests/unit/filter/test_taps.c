@@ -10,9 +10,11 @@
 
 #include <endian.h>
 #include <math.h>
+#include <sndfile.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/scratch.h"
@@ -75,6 +77,18 @@ static void test_text(void **state)
         {"1\n-1e300\n", 0, false, {0}, {0}, "given: tap 2 of set 1 is beyond 1e+20"},
         {"1 1e21\n", 0, false, {0}, {0}, "given: tap 1 of set 1 is beyond 1e+20"},
         {",1\n", 0, false, {0}, {0}, "not a number"},
+        /* as oscilloscopes and spreadsheets write them */
+        {"0,0.1\n1e-6,0.2\n2e-6,-0.1\n3e-6,0\n", 0, false, {0}, {0}, "equal steps of 1e-06"},
+        {"-2e-6 0.1\n-1e-6 0.2\n0 -0.1\n1e-6 0\n", 0, false, {0}, {0}, "a rate of 1e+06 Hz"},
+        {"Time,CH1\ns,V\n0,0.1\n1,0.2\n2,-0.1\n3,0\n", 0, false, {0}, {0}, "NR > 2 {print $2}"},
+        {"0;0,1\n0,5;0,2\n1;-0,1\n1,5;0\n", 0, false, {0}, {0}, "-F';' 'NR > 0 {gsub"},
+        {"0\t1\t5\n1\t2\t6\n2\t1\t7\n3\t0\t8\n", 0, false, {0}, {0}, "it is time"},
+        {"1.000 1\r\n1.333 2\r\n1.667 3\r\n2.000 4\r\n", 0, false, {0}, {0}, "it is time"},
+        {"1 2\n2 1\n3 0\n", 3, true, {1, 2, 3}, {2, 1, 0}, NULL},
+        {"1 2\n2 1\n3 0\n2 0\n", 4, true, {1, 2, 3, 2}, {2, 1, 0, 0}, NULL},
+        {"1 2\n2 1\n4 0\n8 0\n", 4, true, {1, 2, 4, 8}, {2, 1, 0, 0}, NULL},
+        {"1 2\n1 1\n1 0\n1 3\n", 4, true, {1, 1, 1, 1}, {2, 1, 0, 3}, NULL},
+        {"1\n2\n3\n4\n", 4, false, {1, 2, 3, 4}, {0}, NULL},
     };
     /* clang-format on */
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
@@ -324,11 +338,74 @@ static void test_wav(void **state)
     assert_true(sets[0]->re[0] == 0.5 && sets[0]->re[1] == -1);
     taps_sets_free(sets, count);
 
+    /* fewer or more taps than the header announces */
+    wav_begin(&b, 3, 1, 32, 3 * 4);
+    put_float(&b, 1, 4, false);
+    put_float(&b, 2, 4, false);
+    assert_int_equal(taps_load_memory("t.wav", b.data, b.count, &sets, &count, &problem),
+                     ERROR_FORMAT);
+    assert_non_null(strstr(problem.text, "announces 3 taps, and the file holds 2"));
+    wav_begin(&b, 3, 1, 32, 0);
+    put_float(&b, 1, 4, false);
+    put_float(&b, 2, 4, false);
+    assert_int_equal(taps_load_memory("t.wav", b.data, b.count, &sets, &count, &problem),
+                     ERROR_FORMAT);
+    assert_non_null(strstr(problem.text, "counts 0 taps, and the file holds 2"));
+    wav_begin(&b, 3, 1, 32, UINT32_MAX); /* written through a pipe */
+    put_float(&b, 1, 4, false);
+    put_float(&b, 2, 4, false);
+    assert_int_equal(taps_load_memory("t.wav", b.data, b.count, &sets, &count, &problem), 0);
+    assert_true(sets[0]->count == 2 && sets[0]->re[1] == 2);
+    taps_sets_free(sets, count);
+
     wav_begin(&b, 3, 1, 32, 0);
     assert_int_not_equal(taps_load_memory("t.wav", b.data, b.count, &sets, &count, &problem), 0);
     assert_non_null(strstr(problem.text, "no taps"));
     assert_int_equal(taps_load_memory("t.wav", "1\n", 2, &sets, &count, &problem), ERROR_FORMAT);
     assert_non_null(strstr(problem.text, ".wav"));
+}
+
+/* Taps in the other containers that recordings may have: the same values, and none of a part. */
+static void test_sound_files(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int format;
+    } table[] = {{"t.aiff", SF_FORMAT_AIFF | SF_FORMAT_PCM_16},
+                 {"t.aifc", SF_FORMAT_AIFF | SF_FORMAT_FLOAT},
+                 {"t.au", SF_FORMAT_AU | SF_FORMAT_PCM_24},
+                 {"t.caf", SF_FORMAT_CAF | SF_FORMAT_FLOAT},
+                 {"t.w64", SF_FORMAT_W64 | SF_FORMAT_PCM_16},
+                 {"t.rf64", SF_FORMAT_RF64 | SF_FORMAT_PCM_16},
+                 {"t.flac", SF_FORMAT_FLAC | SF_FORMAT_PCM_16}};
+    enum { TAPS = 600 };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        const char *path = scratch_path(table[i].name);
+        SF_INFO info = {.samplerate = 48000, .channels = 1, .format = table[i].format};
+        SNDFILE *file = sf_open(path, SFM_WRITE, &info);
+        assert_non_null(file);
+        for (int n = 0; n < TAPS; n++) {
+            const double tap = n * 37 % 256 / 256.0;
+            assert_int_equal(sf_writef_double(file, &tap, 1), 1);
+        }
+        sf_close(file);
+        struct taps **sets;
+        uint32_t count;
+        struct problem problem;
+        if (taps_load(path, &sets, &count, &problem) != 0)
+            fail_msg("%s: %s", table[i].name, problem.text);
+        assert_true(count == 1 && sets[0]->count == TAPS);
+        for (int n = 0; n < TAPS; n++)
+            assert_true(fabs(sets[0]->re[n] - n * 37 % 256 / 256.0) < 1e-4);
+        taps_sets_free(sets, count);
+        struct stat status;
+        assert_int_equal(stat(path, &status), 0);
+        assert_int_equal(truncate(path, status.st_size * 3 / 4), 0);
+        if (taps_load(path, &sets, &count, &problem) != ERROR_FORMAT ||
+            strstr(problem.text, "again") == NULL)
+            fail_msg("%s, cut: %s", table[i].name, problem.text);
+    }
 }
 
 /* ---- files, hashes, symmetry
@@ -415,8 +492,9 @@ int main(void)
         cmocka_unit_test(test_text),        cmocka_unit_test(test_nul_in_text),
         cmocka_unit_test(test_longest),     cmocka_unit_test(test_npy),
         cmocka_unit_test(test_npy_refused), cmocka_unit_test(test_wav),
-        cmocka_unit_test(test_files),       cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_symmetry),    cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_sound_files), cmocka_unit_test(test_files),
+        cmocka_unit_test(test_hash),        cmocka_unit_test(test_symmetry),
+        cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests_name("taps", tests, NULL, NULL);
 }

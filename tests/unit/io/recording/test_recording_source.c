@@ -21,6 +21,7 @@
 #include "core/random.h"
 #include "io/generator.h"
 #include "io/recording/recording.h"
+#include "io/recording/validity.h"
 #include "io/source.h"
 #include "io/sources.h"
 #include "tests/support/scratch.h"
@@ -48,6 +49,15 @@ struct host {
     double rate_hz;
     int64_t first_capture_ns;
     uv_timer_t timer;
+    struct source_cut cut; /* the last one */
+    int cuts;
+    struct invalid_range invalid[64]; /* of all packets, joined where they continue */
+    uint32_t invalid_count;
+    bool count_only; /* not into `invalid` */
+    uint64_t invalid_frames;
+    struct source_mark marks[4];
+    uint64_t marked_at[4]; /* frames that had arrived */
+    uint32_t mark_count;
 };
 
 static void closed(void *context)
@@ -62,10 +72,48 @@ static void close_all(struct host *h)
     uv_close((uv_handle_t *)&h->timer, NULL);
 }
 
+static void host_cut(void *context, const struct source_cut *cut)
+{
+    struct host *h = context;
+    assert_false(h->ended);
+    h->cut = *cut;
+    h->cuts++;
+}
+
+static void host_mark(void *context, const struct source_mark *mark)
+{
+    struct host *h = context;
+    assert_true(h->mark_count < 4);
+    h->marked_at[h->mark_count] = h->frames;
+    h->marks[h->mark_count++] = *mark;
+}
+
+static void note_invalid(struct host *h, const struct packet *packet)
+{
+    for (uint32_t i = 0; i < packet->invalid_count; i++) {
+        const struct invalid_range *range = &packet->invalid[i];
+        assert_true(range->from >= packet->first_frame && range->from < range->until &&
+                    range->until <= packet->first_frame + packet->frames);
+        h->invalid_frames += range->until - range->from;
+        if (h->count_only)
+            continue;
+        uint32_t k = h->invalid_count;
+        while (k > 0 &&
+               !(h->invalid[k - 1].cause == range->cause && h->invalid[k - 1].until == range->from))
+            k--;
+        assert_true(h->invalid_count < 64);
+        if (k > 0)
+            h->invalid[k - 1].until = range->until;
+        else
+            h->invalid[h->invalid_count++] = *range;
+    }
+}
+
 static enum verdict host_put(void *context, const struct packet *packet)
 {
     struct host *h = context;
     h->packets++;
+    note_invalid(h, packet);
     h->out_of_place |=
         packet->first_frame != h->frames || packet->frames > h->room || packet->frames == 0;
     assert_true(h->frames + packet->frames <= h->capacity);
@@ -121,8 +169,12 @@ static void run(struct host *h, const struct source_ops *ops, const struct sourc
     h->timer.data = h;
     if (h->room_each > 0)
         uv_timer_start(&h->timer, grant, 1, 1);
-    const struct source_host host = {
-        .context = h, .put = host_put, .room = host_room, .ended = host_ended};
+    const struct source_host host = {.context = h,
+                                     .put = host_put,
+                                     .room = host_room,
+                                     .ended = host_ended,
+                                     .cut = host_cut,
+                                     .mark = host_mark};
     struct problem problem = {0};
     if (ops->open(options, &(struct io_environment){.loop = &h->loop}, &host, &h->source,
                   &problem) != 0)
@@ -433,6 +485,262 @@ static void test_refusals(void **state)
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
+/* ---- recordings that are not what they say ------------------------------------------------ */
+
+/* Shortens a file to this length. */
+static void cut_file(const char *path, long bytes)
+{
+    assert_int_equal(truncate(path, bytes), 0);
+}
+
+static long bytes_of(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    const long bytes = ftell(file);
+    fclose(file);
+    return bytes;
+}
+
+static void write_byte(const char *path, long at, int value)
+{
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, at, SEEK_SET), 0);
+    assert_int_not_equal(fputc(value, file), EOF);
+    fclose(file);
+}
+
+static const struct {
+    const char *name;
+    int format;
+    const char *ring;
+} containers[] = {
+    {"cut.wav", SF_FORMAT_WAV | SF_FORMAT_PCM_16, "s16le"},
+    {"cut.wavex", SF_FORMAT_WAVEX | SF_FORMAT_PCM_24, "s24le"},
+    {"cut.rifx", SF_FORMAT_WAV | SF_FORMAT_PCM_16 | SF_ENDIAN_BIG, "s16le"},
+    {"cut.rf64", SF_FORMAT_RF64 | SF_FORMAT_PCM_24, "s24le"},
+    {"cut.w64", SF_FORMAT_W64 | SF_FORMAT_PCM_16, "s16le"},
+    {"cut.aiff", SF_FORMAT_AIFF | SF_FORMAT_PCM_16, "s16le"},
+    {"cut.aifc", SF_FORMAT_AIFF | SF_FORMAT_FLOAT, "f32le"},
+    {"cut.caf", SF_FORMAT_CAF | SF_FORMAT_PCM_24, "s24le"},
+    {"cut.au", SF_FORMAT_AU | SF_FORMAT_PCM_16, "s16le"},
+    {"cut.flac", SF_FORMAT_FLAC | SF_FORMAT_PCM_16, "s16le"},
+};
+
+enum { CUT_FRAMES = 20000 };
+
+/* Plays a damaged file, whose frames that came are right: once, then in a loop. */
+static void expect_cut(const char *path, const char *ring, const char *why)
+{
+    struct source_options options = file_options(path, ring, 2);
+    struct host h = {.capacity = CUT_FRAMES};
+    log_set_level((enum log_level)(LOG_LEVEL_ERROR - 1));
+    run(&h, &source_file, &options);
+    assert_true(h.ended);
+    if (h.cuts != 1 || h.frames == 0 || h.frames >= CUT_FRAMES ||
+        h.cut.missing != CUT_FRAMES - h.frames || h.cut.first != h.frames ||
+        h.cut.until != CUT_FRAMES || strstr(h.cut.sentence, "announces 20000 frames") == NULL)
+        fail_msg("%s, %s: %d cuts, %llu frames came: %s", path, why, h.cuts,
+                 (unsigned long long)h.frames, h.cut.sentence);
+    expect_codes(&h, &options.format, 2, h.frames, path);
+    const uint64_t came = h.frames;
+    free(h.bytes);
+
+    options = file_options(path, ring, 2);
+    ((struct file_options *)options.own)->loop = true;
+    h = (struct host){.capacity = 400000, .room_each = 15000, .stop_at = 3 * came + 1};
+    run(&h, &source_file, &options);
+    assert_false(h.ended);
+    if (h.cuts != 1 || h.cut.missing != CUT_FRAMES - came)
+        fail_msg("%s, %s, in a loop: %d cuts", path, why, h.cuts);
+    expect_codes(&h, &options.format, 2, came, path);
+    free(h.bytes);
+    log_set_level(LOG_LEVEL_ERROR);
+}
+
+static void test_truncated(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof containers / sizeof containers[0]; i++) {
+        const char *path = scratch_path(containers[i].name);
+        write_recording(path, containers[i].format, 2, CUT_FRAMES);
+        cut_file(path, bytes_of(path) * 2 / 3);
+        expect_cut(path, containers[i].ring, "cut");
+        unlink(path);
+    }
+}
+
+static void test_damaged_flac(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *why;
+        int from, count, change; /* thousandths of the file, bytes, of each */
+    } table[] = {{"one bit", 500, 1, 1}, {"a sector", 600, 512, 0xFF}, {"zeros", 700, 4096, -1}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        const char *path = scratch_path("damaged.flac");
+        write_recording(path, SF_FORMAT_FLAC | SF_FORMAT_PCM_16, 2, CUT_FRAMES);
+        const long at = bytes_of(path) * table[i].from / 1000;
+        for (int k = 0; k < table[i].count; k++) {
+            FILE *file = fopen(path, "rb");
+            assert_non_null(file);
+            assert_int_equal(fseek(file, at + k, SEEK_SET), 0);
+            const int byte = fgetc(file);
+            fclose(file);
+            write_byte(path, at + k, table[i].change < 0 ? 0 : byte ^ table[i].change);
+        }
+        expect_cut(path, "s16le", table[i].why);
+        unlink(path);
+    }
+}
+
+/* The total in STREAMINFO: larger than what comes, smaller, and unknown. */
+static void test_flac_that_lies(void **state)
+{
+    (void)state;
+    enum { TOTAL_AT = 25, FRAMES = 300 };
+    static const struct {
+        int total; /* the lowest byte of 300 is 44, the next 1 */
+        int cuts;
+    } table[] = {{45, 1}, {43, 0}, {-1, 0}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        const char *path = scratch_path("lie.flac");
+        write_recording(path, SF_FORMAT_FLAC | SF_FORMAT_PCM_16, 2, FRAMES);
+        if (table[i].total < 0)
+            write_byte(path, TOTAL_AT - 1, 0);
+        write_byte(path, TOTAL_AT, table[i].total < 0 ? 0 : table[i].total);
+        struct source_options options = file_options(path, "s16le", 2);
+        struct host h = {.capacity = FRAMES};
+        run(&h, &source_file, &options);
+        assert_int_equal(h.frames, FRAMES);
+        assert_int_equal(h.cuts, table[i].cuts);
+        if (h.cuts > 0)
+            assert_int_equal(h.cut.missing, 1);
+        expect_codes(&h, &options.format, 2, FRAMES, path);
+        free(h.bytes);
+        unlink(path);
+    }
+}
+
+/* ---- the sidecar -------------------------------------------------------------------------- */
+
+enum { SIDECAR_FRAMES = 300000 };
+
+static const char *write_with_sidecar(const char *text)
+{
+    const char *path = scratch_path("flagged.wav");
+    write_recording(path, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, SIDECAR_FRAMES);
+    scratch_write("flagged.wav.json", text);
+    return path;
+}
+
+static void test_sidecar_is_replayed(void **state)
+{
+    (void)state;
+    const char *path = write_with_sidecar(
+        "{\"frames\": 300000, \"first_frame\": 1000, \"epoch\": 3, \"complete\": true,\n"
+        "\"invalid\": [{\"from\": 132000, \"until\": 133000, \"cause\": \"network\"},\n"
+        "{\"from\": 1500, \"until\": 1700, \"cause\": \"socket\"},\n"
+        "{\"from\": 1700, \"until\": 1800, \"cause\": \"socket\"},\n"
+        "{\"from\": 10, \"until\": 1001, \"cause\": \"late\"},\n"
+        "{\"from\": 300999, \"until\": 400000, \"cause\": \"unflushed\"},\n"
+        "{\"from\": 5, \"until\": 9, \"cause\": \"late\"},\n"
+        "{\"from\": 50, \"until\": 40, \"cause\": \"late\"}],\n"
+        "\"marks\": [{\"frame\": 201000, \"text\": \"knock\", \"who\": \"ann\", "
+        "\"realtime_ns\": 17},\n"
+        "{\"frame\": 7, \"text\": \"before the file\"}]}");
+    static const struct invalid_range want[] = {{0, 1, INVALID_LATE},
+                                                {500, 800, INVALID_SOCKET},
+                                                {131000, 132000, INVALID_NETWORK},
+                                                {299999, 300000, INVALID_CAPTURE}};
+    struct source_options options = file_options(path, "s16le", 1);
+    struct host h = {.capacity = SIDECAR_FRAMES, .room_each = 7777};
+    run(&h, &source_file, &options);
+    assert_int_equal(h.frames, SIDECAR_FRAMES);
+    assert_int_equal(h.invalid_count, 4);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_true(h.invalid[i].from == want[i].from && h.invalid[i].until == want[i].until &&
+                    h.invalid[i].cause == want[i].cause);
+    assert_int_equal(h.mark_count, 1);
+    assert_string_equal(h.marks[0].text, "knock");
+    assert_string_equal(h.marks[0].who, "ann");
+    assert_true(h.marks[0].frame == 200000 && h.marked_at[0] <= 200000 &&
+                h.marked_at[0] + 7777 > 200000);
+    free(h.bytes);
+
+    options = file_options(path, "s16le", 1);
+    ((struct file_options *)options.own)->ignore_validity = true;
+    h = (struct host){.capacity = SIDECAR_FRAMES};
+    run(&h, &source_file, &options);
+    assert_int_equal(h.frames, SIDECAR_FRAMES);
+    assert_true(h.invalid_count == 0 && h.mark_count == 0);
+    free(h.bytes);
+}
+
+/* More ranges than a packet of the replay can carry. */
+static void test_many_ranges(void **state)
+{
+    (void)state;
+    enum { RANGES = 1000, STEP = 40 };
+    static char text[RANGES * 80];
+    size_t used = (size_t)snprintf(text, sizeof text,
+                                   "{\"frames\": 300000, \"first_frame\": 0, \"invalid\": [");
+    for (int i = 0; i < RANGES; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used,
+                                 "%s{\"from\": %d, \"until\": %d, \"cause\": \"network\"}",
+                                 i > 0 ? ", " : "", i * STEP, i * STEP + 1 + i % 20);
+    snprintf(text + used, sizeof text - used, "]}");
+    const char *path = write_with_sidecar(text);
+    struct recording_validity validity;
+    struct problem problem;
+    assert_int_equal(recording_validity_load(path, SIDECAR_FRAMES, &validity, &problem), 0);
+    assert_true(validity.fits && validity.range_count == RANGES);
+    recording_validity_free(&validity);
+
+    struct source_options options = file_options(path, "s16le", 1);
+    struct host h = {.capacity = SIDECAR_FRAMES, .count_only = true};
+    run(&h, &source_file, &options);
+    assert_int_equal(h.frames, SIDECAR_FRAMES);
+    uint64_t want = 0;
+    for (int i = 0; i < RANGES; i++)
+        want += 1 + (uint64_t)i % 20;
+    assert_int_equal(h.invalid_frames, want);
+    free(h.bytes);
+}
+
+static void test_sidecar_that_does_not_fit(void **state)
+{
+    (void)state;
+    static const char *const table[] = {
+        "{\"frames\": 299999, \"invalid\": [{\"from\": 0, \"until\": 9, \"cause\": \"late\"}]}",
+        "{\"invalid\": [{\"from\": 0, \"until\": 9, \"cause\": \"late\"}]}",
+    };
+    log_set_level((enum log_level)(LOG_LEVEL_ERROR - 1));
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        const char *path = write_with_sidecar(table[i]);
+        struct source_options options = file_options(path, "s16le", 1);
+        struct host h = {.capacity = SIDECAR_FRAMES};
+        run(&h, &source_file, &options);
+        assert_true(h.frames == SIDECAR_FRAMES && h.invalid_count == 0);
+        free(h.bytes);
+    }
+    const char *path = write_with_sidecar("no JSON");
+    struct source_options options = file_options(path, "s16le", 1);
+    uv_loop_t loop;
+    struct source_host host = {0};
+    struct source *source;
+    struct problem problem = {0};
+    assert_int_equal(uv_loop_init(&loop), 0);
+    assert_int_equal(source_file.open(&options, &(struct io_environment){.loop = &loop}, &host,
+                                      &source, &problem),
+                     ERROR_FORMAT);
+    assert_non_null(strstr(problem.text, "validity"));
+    assert_int_equal(uv_loop_close(&loop), 0);
+    log_set_level(LOG_LEVEL_ERROR);
+}
+
 /* ---- generator --------------------------------------------------------------------------- */
 
 enum { GENERATED_CHANNELS = 2 };
@@ -529,6 +837,12 @@ int main(void)
         cmocka_unit_test(test_loop_is_contiguous),
         cmocka_unit_test(test_paced),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_damaged_flac),
+        cmocka_unit_test(test_flac_that_lies),
+        cmocka_unit_test(test_sidecar_is_replayed),
+        cmocka_unit_test(test_many_ranges),
+        cmocka_unit_test(test_sidecar_that_does_not_fit),
         cmocka_unit_test(test_generator),
         cmocka_unit_test(test_generator_paced_and_stopped),
         cmocka_unit_test(test_generator_refusal),
