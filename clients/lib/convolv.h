@@ -219,10 +219,11 @@ const char *convolv_stage_name(enum convolv_stage stage);
     X(OVERLOAD, "overload")    /* a gap or shed blocks: not processed in time */                   \
     X(NONFINITE, "non-finite") /* NaN or infinity in the input */                                  \
     X(FILTER_CHANGE, "filter change")                                                              \
-    X(DEVICE, "device")     /* the OpenCL device failed */                                         \
-    X(UPSTREAM, "upstream") /* more ranges than an upstream stream could list */                   \
-    X(CAPTURE, "capture")   /* a gap: lost by the sound card, or while it was away */              \
-    X(SENDER, "sender")     /* the sender's frames are not those of the configuration */
+    X(DEVICE, "device")               /* the OpenCL device failed */                               \
+    X(UPSTREAM, "upstream")           /* more ranges than an upstream stream could list */         \
+    X(CAPTURE, "capture")             /* a gap: lost by the sound card, or while it was away */    \
+    X(SENDER, "sender")               /* the sender's frames are not those of the configuration */ \
+    X(UNCERTAIN, "device, uncertain") /* results before this block that may be wrong */
 
 enum convolv_cause {
 #define X(name, text) CONVOLV_CAUSE_##name,
@@ -264,6 +265,8 @@ struct convolv_block {
     /* Frames [hole_from, hole_until) of this epoch are missing before this block, because the
      * daemon could not compute them, for these causes (1 << enum convolv_cause); equal: none. Where
      * several runs are missing, a block without frames for each one comes before. */
+    /* Where CONVOLV_CAUSE_UNCERTAIN is among its causes, those of them that came may be wrong: the
+     * daemon has found that their device computed wrong results. */
     uint64_t hole_from, hole_until;
     uint16_t hole_causes;
     bool gain_differs;     /* gains or mutes differ from those of the daemon's configuration */

@@ -488,7 +488,8 @@ int convolv_receiver_feed(struct convolv_receiver *receiver, const uint8_t *data
 
     count_frames(receiver, block);
     receiver->heard_ns = now_ns(CLOCK_MONOTONIC);
-    receiver->ledger.frames_shed += block->hole_until - block->hole_from;
+    if (block->hole_causes != 1u << CONVOLV_CAUSE_UNCERTAIN)
+        receiver->ledger.frames_shed += block->hole_until - block->hole_from;
     receiver->ledger.accepted++;
     receiver->ledger.reordered += block->late;
     receiver->ledger.frames += block->frames;

@@ -322,9 +322,11 @@ static void show_presence(struct tap *tap, int64_t since_result_ns)
 
 static void show_hole(const struct convolv_block *block)
 {
-    printf("epoch %u: frames %llu to %llu are missing, the daemon could not compute them:",
-           block->epoch, (unsigned long long)block->hole_from,
-           (unsigned long long)block->hole_until - 1);
+    const bool came = block->hole_causes == 1u << CONVOLV_CAUSE_UNCERTAIN;
+    printf("epoch %u: frames %llu to %llu %s:", block->epoch, (unsigned long long)block->hole_from,
+           (unsigned long long)block->hole_until - 1,
+           came ? "may be wrong, their device has been found to compute wrong results"
+                : "are missing, the daemon could not compute them");
     for (int cause = 0; cause < CONVOLV_CAUSES; cause++)
         if (block->hole_causes & (1u << cause))
             printf(" %s", convolv_cause_name((enum convolv_cause)cause));

@@ -49,13 +49,19 @@ struct self_check {
     uint32_t input_count;
     uint16_t inputs[CHANNELS_MAX];
     uint8_t *input, *present, *results;
+    uint64_t results_until; /* ring position behind the results */
 
     /* loop */
     int64_t due_ns;
-    uint32_t turns;    /* outputs checked so far, and so which one follows */
-    uint64_t filled;   /* frames copied */
-    uint64_t position; /* ring position that the next item has to begin at */
+    uint32_t turns;         /* outputs checked so far, and so which one follows */
+    uint64_t filled;        /* frames copied */
+    uint64_t position;      /* ring position that the next item has to begin at */
+    uint64_t doubted_until; /* ring position; results before it are flagged as uncertain */
     bool begun;
+
+    /* the worker writes, LOOP reads: ring position behind the last block that was right */
+    _Atomic uint64_t held[CHANNELS_MAX];
+    _Atomic uint32_t outputs; /* of them in use */
 
     /* figures: the worker writes, any thread reads */
     _Atomic uint64_t done, failures;
@@ -121,6 +127,8 @@ static void note(struct self_check *c, double error)
         c->worst_output = c->output;
         c->worst = error;
     }
+    if (good)
+        atomic_store(&c->held[c->output], c->results_until);
     c->last = error;
     c->last_ns = clock_monotonic_ns();
     c->failures += !good;
@@ -295,6 +303,7 @@ static void request(struct self_check *c, const struct batch_item *item, int64_t
     recheck_hold(c->reference);
     c->engine = c->options.engine(c->options.context);
     c->output = c->turns++ % c->info.outputs;
+    atomic_store(&c->outputs, c->info.outputs);
     c->input_count =
         recheck_inputs(c->reference, c->output, c->inputs, CHANNELS_MAX, &c->place, &c->values);
     const uint64_t hop = c->info.hop;
@@ -373,11 +382,31 @@ static void copy(struct self_check *c, const struct batch_item *item)
         copy_input(c, item->ring, item->position + (uint64_t)block * hop);
         if (last) {
             copy_results(c, item, block);
+            c->results_until = item->position + (uint64_t)(block + 1) * hop;
             hand_over(c, TURN_COMPARE);
             return;
         }
     }
     c->position = item->position + (uint64_t)whole * hop;
+}
+
+uint64_t self_check_held(const struct self_check *c)
+{
+    if (c == NULL)
+        return 0;
+    const uint32_t outputs = atomic_load(&c->outputs);
+    uint64_t oldest = outputs > 0 ? UINT64_MAX : 0;
+    for (uint32_t o = 0; o < outputs; o++) {
+        const uint64_t held = atomic_load(&c->held[o]);
+        oldest = held < oldest ? held : oldest;
+    }
+    return oldest > c->doubted_until ? oldest : c->doubted_until;
+}
+
+void self_check_doubted(struct self_check *c, uint64_t position)
+{
+    if (c != NULL && position > c->doubted_until)
+        c->doubted_until = position;
 }
 
 void self_check_inspect(void *context, const struct batch_item *item)

@@ -52,6 +52,12 @@ void self_check_close(struct self_check *check);
 void self_check_inspect(void *context, const struct batch_item *item);
 
 /* ANY. */
+/* LOOP. The ring position from which on some output of the stream has not been checked: behind the
+ * oldest of the last checks that held, one for each output. NULL: 0. */
+uint64_t self_check_held(const struct self_check *check);
+/* LOOP. Results before this position have been flagged as uncertain, and are not again. */
+void self_check_doubted(struct self_check *check, uint64_t position);
+
 void self_check_figures(const struct self_check *check, struct self_check_figures *figures);
 
 #endif

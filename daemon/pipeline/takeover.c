@@ -14,6 +14,7 @@
 #include "pipeline/job.h"
 #include "pipeline/leftover.h"
 #include "pipeline/preparation.h"
+#include "pipeline/self_check.h"
 #include "pipeline/takeover_log.h"
 #include "stream/move.h"
 
@@ -292,6 +293,17 @@ static void back_off(struct placement *placement)
         placement->backoff_ns * 2 < backoff_most_ns ? placement->backoff_ns * 2 : backoff_most_ns;
 }
 
+/* The device computed wrong results, and nobody knows since when: flags those that were delivered
+ * since the last check that held. */
+static void doubt(struct pipeline *pipeline)
+{
+    struct doubted doubted;
+    stream_doubt(pipeline->stream, self_check_held(pipeline->self_check), &doubted);
+    self_check_doubted(pipeline->self_check, doubted.position);
+    if (doubted.frames > 0)
+        takeover_log_doubt(pipeline, &doubted);
+}
+
 static void on_lost(void *context, struct placement *placement)
 {
     struct takeover *takeover = context;
@@ -307,6 +319,8 @@ static void on_lost(void *context, struct placement *placement)
         if (pipeline->placement != placement || !pipeline->scheduled)
             continue;
         pipeline->lost_from = placement;
+        if (cause == ENGINE_LOSS_WRONG_RESULT)
+            doubt(pipeline);
         stream_halt(pipeline->stream);
     }
     move_all(takeover);

@@ -5,7 +5,6 @@
 
 #include "core/event.h"
 #include "core/log.h"
-#include "stream/move.h"
 
 static const char *name_of(const struct placement *placement)
 {
@@ -38,6 +37,22 @@ void takeover_log_loss(const struct pipelines *pipelines, const struct placement
     event_raise(&(struct event_subject){.kind = EVENT_DEVICE, .severity = LOG_LEVEL_ERROR},
                 "device %d (%s) is lost: %s (%s)%s", placement->index, name_of(placement),
                 engine_loss_name(cause), placement->why, text);
+}
+
+void takeover_log_doubt(const struct pipeline *pipeline, const struct doubted *doubted)
+{
+    const uint64_t first = doubted->first_epoch, last = doubted->last_epoch;
+    char until[64] = "";
+    if (first != last)
+        snprintf(until, sizeof until, "epoch %llu frame ", (unsigned long long)last);
+    event_raise(
+        &(struct event_subject){.kind = EVENT_DEVICE,
+                                .severity = LOG_LEVEL_ERROR,
+                                .stream = pipeline->stream_config->name},
+        "%llu results may be wrong: epoch %llu from frame %llu until %s%llu, since the last "
+        "self-check that held; they are flagged as device, uncertain",
+        (unsigned long long)doubted->frames, (unsigned long long)first,
+        (unsigned long long)doubted->from, until, (unsigned long long)doubted->until);
 }
 
 void takeover_log_dead(const struct pipelines *pipelines)

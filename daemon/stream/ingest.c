@@ -197,6 +197,16 @@ static uint64_t write_frames(struct stream *s, struct epoch *e, const struct pac
     return written;
 }
 
+/* Flags results that rest on input which the upstream stream has found uncertain since. */
+static void doubt_delivered(struct stream *s, const struct epoch *e, uint64_t from, uint64_t until)
+{
+    const struct invalid_range range = {from, until < e->delivered ? until : e->delivered,
+                                        INVALID_UNCERTAIN};
+    sheds_add(&s->sheds, e->number, range);
+    s->stats.invalid[INVALID_UNCERTAIN] += range.until - range.from;
+    s->stats.invalid_frames += range.until - range.from;
+}
+
 /* Takes over the invalid ranges of an upstream stream's result: for this stream's results widened
  * by the reach of the taps, for its raw input as they are. */
 static void inherit_ranges(struct stream *s, struct epoch *e, const struct packet *packet)
@@ -211,6 +221,8 @@ static void inherit_ranges(struct stream *s, struct epoch *e, const struct packe
         uint64_t from = range->from > e->source_origin ? range->from - e->source_origin : 0;
         const uint64_t until = range->until - e->source_origin;
         ranges_add(&e->invalid, from, until + s->taps_longest - 1, range->cause);
+        if (range->cause == INVALID_UNCERTAIN && from < e->delivered) /* delivered before it */
+            doubt_delivered(s, e, from, until + s->taps_longest - 1);
         if (s->has_raw && until > e->raw_delivered)
             ranges_add(raw_invalid_of(s, e), from, until, range->cause);
     }
@@ -253,7 +265,8 @@ static uint64_t epoch_origin(const struct stream *s, const struct packet *packet
     uint64_t origin = packet->first_frame;
     for (uint32_t i = 0; i < packet->invalid_count; i++) {
         const uint64_t from = packet->invalid[i].from;
-        if (from < origin && packet->first_frame - from <= s->jump_max)
+        if (from < origin && packet->first_frame - from <= s->jump_max &&
+            packet->invalid[i].cause != INVALID_UNCERTAIN) /* those were not lost */
             origin = from;
     }
     return origin;

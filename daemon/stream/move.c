@@ -98,6 +98,31 @@ static struct plan *forget_flights(struct stream *s, bool shed)
     return retiring;
 }
 
+void stream_doubt(struct stream *s, uint64_t from, struct doubted *doubted)
+{
+    *doubted = (struct doubted){.position = from};
+    for (uint64_t i = s->epoch_first; i < s->epoch_next; i++) {
+        struct epoch *e = epoch_at(s, i);
+        struct invalid_range range = {from > e->base ? from - e->base : 0, e->delivered,
+                                      INVALID_UNCERTAIN};
+        if (range.from >= range.until)
+            continue;
+        doubted->position = e->base + range.until;
+        sheds_add(&s->sheds, e->number, range);
+        if (!ports_range_of_kept(s, &range))
+            continue;
+        if (doubted->frames == 0) {
+            doubted->first_epoch = e->number;
+            doubted->from = range.from;
+        }
+        doubted->last_epoch = e->number;
+        doubted->until = range.until;
+        doubted->frames += range.until - range.from;
+        s->stats.invalid[INVALID_UNCERTAIN] += range.until - range.from;
+        s->stats.invalid_frames += range.until - range.from;
+    }
+}
+
 void stream_halt(struct stream *s)
 {
     struct plan *retiring = forget_flights(s, change_under_way(s));

@@ -33,6 +33,21 @@ struct stream_home {
     struct stream_ring *ring; /* of that engine */
 };
 
+/* Delivered results that stream_doubt flags, in output frames of the first and the last epoch. */
+struct doubted {
+    uint64_t frames; /* output frames of all epochs; 0: none */
+    uint64_t first_epoch, from, last_epoch, until;
+    uint64_t position; /* ring position behind the last of them: from there on nothing is doubted */
+};
+
+/*
+ * The device has computed wrong results, and those from ring position `from` on have not been
+ * checked since. Flags what was delivered of them as INVALID_UNCERTAIN: the next result of each
+ * epoch that is not through carries the range, which lies before its first frame. What is in flight
+ * is not delivered: stream_halt computes it again. Call it before stream_halt.
+ */
+void stream_doubt(struct stream *stream, uint64_t from, struct doubted *doubted);
+
 void stream_halt(struct stream *stream);
 bool stream_halted(const struct stream *stream);
 /* The halted stream has ended: sheds what nothing computes any more. */

@@ -21,10 +21,11 @@
     X(OVERLOAD, "overload")    /* a gap or shed blocks: not processed in time */                   \
     X(NONFINITE, "non-finite") /* NaN or infinity in the input */                                  \
     X(FILTER_CHANGE, "filter change")                                                              \
-    X(DEVICE, "device")     /* the device failed */                                                \
-    X(UPSTREAM, "upstream") /* more ranges than a list could hold */                               \
-    X(CAPTURE, "capture")   /* a gap: lost by the sound card, or while it was away */              \
-    X(SENDER, "sender")     /* the sender's frames are not those of the configuration */
+    X(DEVICE, "device")               /* the device failed */                                      \
+    X(UPSTREAM, "upstream")           /* more ranges than a list could hold */                     \
+    X(CAPTURE, "capture")             /* a gap: lost by the sound card, or while it was away */    \
+    X(SENDER, "sender")               /* the sender's frames are not those of the configuration */ \
+    X(UNCERTAIN, "device, uncertain") /* delivered before the device was found to compute wrong */
 
 enum invalid_cause {
 #define X(name, text) INVALID_##name,

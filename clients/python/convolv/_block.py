@@ -10,7 +10,7 @@ import numpy.typing as npt
 from convolv._format import Samples
 
 CAUSES = ("settling", "tail", "network", "socket", "late", "overload", "non-finite", "filter change", "device",
-          "upstream", "capture", "sender")
+          "upstream", "capture", "sender", "device, uncertain")
 CLOCKS = ("receive", "source", "declared", "converter", "receive batch")
 
 _NO_CAUSES: frozenset[str] = frozenset()

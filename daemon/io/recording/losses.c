@@ -34,6 +34,8 @@ static void add_uncovered(struct losses *losses, const struct result *result)
         uint64_t covered = at;
         for (uint32_t i = 0; i < result->invalid_count; i++) {
             const struct invalid_range *range = &result->invalid[i];
+            if (range->cause == INVALID_UNCERTAIN)
+                continue; /* it was delivered */
             if (range->from <= at && range->until > covered)
                 covered = range->until;
             else if (range->from > at && range->from < until)
@@ -49,7 +51,7 @@ void losses_result(struct losses *losses, const struct result *result)
 {
     for (uint32_t i = 0; i < result->invalid_count; i++) {
         const struct invalid_range *range = &result->invalid[i];
-        if (range->until <= result->first_frame)
+        if (range->until <= result->first_frame && range->cause != INVALID_UNCERTAIN)
             losses_add(losses, result->epoch, range->from, range->until,
                        invalid_cause_name(range->cause));
     }

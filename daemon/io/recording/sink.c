@@ -394,7 +394,7 @@ static void lose(struct sink *s, const struct result *result, uint64_t done, enu
 {
     for (uint32_t i = 0; i < result->invalid_count && done == 0; i++) {
         const struct invalid_range *range = &result->invalid[i];
-        if (range->until <= result->first_frame)
+        if (range->until <= result->first_frame && range->cause != INVALID_UNCERTAIN)
             sidecar_lose(&s->lost,
                          &(struct sidecar_missing){result->epoch, range->from, range->until,
                                                    invalid_cause_name(range->cause)});

@@ -436,6 +436,28 @@ static uint64_t buffer_result(struct recording_writer *w, const struct result *r
     return frames;
 }
 
+/* Ranges of the open file that are found uncertain behind their frames. Those of files before it
+ * are in the log alone. */
+static void add_uncertain(struct recording_writer *w, const struct result *result)
+{
+    struct sidecar *s = &w->sidecar;
+    if (!is_open(w) || s->epoch != result->epoch)
+        return;
+    for (uint32_t i = 0; i < result->invalid_count; i++) {
+        struct invalid_range range = result->invalid[i];
+        range.from = range.from > s->first_frame ? range.from : s->first_frame;
+        range.until = range.until < w->next_frame ? range.until : w->next_frame;
+        if (range.cause != INVALID_UNCERTAIN || range.from >= range.until)
+            continue;
+        if (!sidecar_add(s, range)) { /* full: the last one reaches over it */
+            struct invalid_range *last = &s->ranges[SIDECAR_RANGES_MAX - 1];
+            last->from = range.from < last->from ? range.from : last->from;
+            last->until = range.until > last->until ? range.until : last->until;
+        }
+        w->sidecar_stale = true;
+    }
+}
+
 /* The epoch has ended: the open file lists what is missing behind its last frame, if it is of this
  * epoch; else the next one does. */
 static void note_end(struct recording_writer *w, uint64_t epoch)
@@ -501,6 +523,7 @@ void recording_writer_put(struct recording_writer *w, const struct result *resul
     }
     note_epoch(w, result->epoch);
     losses_result(&w->losses, result);
+    add_uncertain(w, result);
     recorded_gains_take(&w->gains, result);
     if (result->frames == 0)
         note_end(w, result->epoch);

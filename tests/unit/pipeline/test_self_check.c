@@ -17,6 +17,7 @@
 #include "convolve/lost.h"
 #include "core/clock.h"
 #include "pipeline/self_check.h"
+#include "stream/move.h"
 #include "stream/stream.h"
 #include "tests/support/engine_group.h"
 #include "tests/support/engine_seams.h"
@@ -223,8 +224,14 @@ static void a_wrong_number_makes_the_device_lost(void **state)
     run.signal = signal_noise("s16le", CHANNELS, 2000, 2);
     test_plan_diagonal(&run.plan, run.signal, HOP, 200, false, OUTPUT_REAL);
     run_open(&run, NS_PER_MS);
+    assert_int_equal(self_check_held(run.check), 0);
     const struct self_check_figures before = stream_until(&run, CHANNELS, false);
     assert_int_equal(before.failures, 0);
+    const uint64_t held = self_check_held(run.check);
+    assert_true(held > 0);
+    /* the first output again: now the second one's check is the oldest */
+    assert_int_equal(stream_until(&run, CHANNELS + 1, false).failures, 0);
+    assert_true(self_check_held(run.check) > held);
     engine_seams.wrong_float = CHANNELS;
     engine_seams.wrong_by = 1e-3f;
     const struct self_check_figures figures = stream_until(&run, 4 * CHANNELS, false);
@@ -235,6 +242,11 @@ static void a_wrong_number_makes_the_device_lost(void **state)
     assert_int_equal(figures.worst_output, CHANNELS - 1);
     assert_int_equal(engine_lost(engine), ENGINE_LOSS_WRONG_RESULT);
     assert_non_null(strstr(engine_loss_detail(engine), "stream test: output 3 is off by"));
+    struct doubted doubted;
+    stream_doubt(run.stream, self_check_held(run.check), &doubted);
+    assert_true(doubted.frames > 0);
+    self_check_doubted(run.check, doubted.position);
+    assert_int_equal(self_check_held(run.check), doubted.position);
     run_close(&run);
 }
 

@@ -326,10 +326,75 @@ static void a_pause_moves(void **state)
     world_close();
 }
 
+static uint64_t flagged(int epoch, uint64_t until)
+{
+    uint64_t count = 0;
+    for (uint64_t n = 0; n < until; n++)
+        count += (world->got.causes[epoch][n] & bit(INVALID_UNCERTAIN)) != 0;
+    return count;
+}
+
+static uint64_t first_base; /* ring position of epoch 0 */
+
+static void find_base(void *context, const struct batch_item *item)
+{
+    (void)context;
+    if (first_base == 0)
+        first_base = item->position - item->epoch_block * HOP;
+}
+
+/* A device is found to compute wrong: of what was delivered, exactly the results since the last
+ * check that held are flagged, over epochs, with the next result; what was in flight comes from the
+ * other device and is not. */
+static void results_since_the_last_check_are_doubted(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t checked, first, second; /* frames; of epoch 0, or of epochs 0 and 1 */
+    } cases[] = {{0, 640, 0}, {320, 640, 0}, {333, 1000, 0}, {320, 640, 640}, {640, 640, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct stream_options options = default_options();
+        world_open(&options);
+        elsewhere = world->plan;
+        first_base = 0;
+        stream_inspect(world->stream, find_base, NULL);
+        put(0, 0, (uint32_t)cases[i].first, 0, 0);
+        if (cases[i].second > 0)
+            put(1, 0, (uint32_t)cases[i].second, cases[i].first, PACKET_DISCONTINUITY);
+        turn(BATCHES - 1);
+        const uint64_t ends[] = {world->got.frames[0], world->got.frames[1]};
+        struct doubted doubted;
+        stream_doubt(world->stream, first_base + cases[i].checked, &doubted);
+        lose();
+        move_on(&elsewhere, HISTORY + 64);
+        const int last = cases[i].second > 0;
+        const uint64_t length = last ? cases[i].second : cases[i].first;
+        put(last, length, 320, cases[i].first + cases[i].second, 0);
+        stream_end(world->stream);
+        drain();
+        const uint64_t whole = cases[i].first + TAPS - 1;
+        uint64_t doubts = 0;
+        for (int e = 0; e <= last; e++) {
+            check_epoch(e, e == last ? length + 320 + TAPS - 1 : whole, world->plan.taps, 0);
+            /* an epoch that is through has no result left to carry the range */
+            const bool through = e < last && ends[e] == whole;
+            const uint64_t from = e == 0 ? cases[i].checked : 0;
+            const uint64_t want = !through && ends[e] > from ? ends[e] - from : 0;
+            assert_int_equal(flagged(e, FRAMES_MAX), want);
+            for (uint64_t n = from; want > 0 && n < ends[e]; n++)
+                assert_true(world->got.causes[e][n] & bit(INVALID_UNCERTAIN));
+            doubts += want;
+        }
+        assert_int_equal(doubted.frames, doubts);
+        world_close();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost),
+        cmocka_unit_test(results_since_the_last_check_are_doubted),
         cmocka_unit_test(long_halts_are_flagged),
         cmocka_unit_test(shed_blocks_stay_shed),
         cmocka_unit_test(a_change_is_cut_short),

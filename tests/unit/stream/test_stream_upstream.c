@@ -75,6 +75,27 @@ static void test_shed_by_the_device(void **state)
     }
 }
 
+/* Results that the upstream stream finds uncertain behind them: what rests on them is flagged, also
+ * where it was delivered already, and nothing of it counts as lost. */
+static void test_found_uncertain_later(void **state)
+{
+    (void)state;
+    struct stream_options options = chain_options();
+    world_open(&options);
+    put_result(0, 0, 640, 0, nothing);
+    turn(BATCHES);
+    put_result(0, 640, 320, 0, (struct invalid_range){200, 600, INVALID_UNCERTAIN});
+    turn(BATCHES);
+    stream_end(world->stream);
+    drain();
+    check_epoch(0, 960 + TAPS - 1, world->plan.taps, 0);
+    check_cause(0, 200, 600 + TAPS - 1, INVALID_UNCERTAIN);
+    assert_int_equal(world->got.causes[0][600 + TAPS - 1], 0);
+    assert_int_equal(world->got.causes[0][199], 0);
+    expect_gap(0, INVALID_UNCERTAIN);
+    world_close();
+}
+
 /* The result that reports the range finds no room; what comes after it is missing for lack of it.
  */
 static void test_the_report_is_refused(void **state)
@@ -147,6 +168,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shed_by_the_device),
+        cmocka_unit_test(test_found_uncertain_later),
         cmocka_unit_test(test_the_report_is_refused),
         cmocka_unit_test(test_shed_at_both_ends),
     };

@@ -335,6 +335,36 @@ static void test_clock_steps_in_the_sidecar(void **state)
     json_decref(root);
 }
 
+/* A range found uncertain behind its frames is in the sidecar of the file that holds them, is not
+ * missing, and may come with the end of the epoch. */
+static void test_found_uncertain_later(void **state)
+{
+    (void)state;
+    const struct sink_options options = recording_options("late.wav", "f32le");
+    struct recording_writer *writer = writer_of(&options, NULL);
+    put(writer, 0, 100, 500);
+    static const struct invalid_range late[] = {{0, 300, INVALID_UNCERTAIN},
+                                                {600, 650, INVALID_UNCERTAIN}};
+    struct result result = recording_result(0, 600, 400);
+    result.invalid = &late[0];
+    result.invalid_count = 1;
+    recording_writer_put(writer, &result);
+    struct result end = recording_result(0, 1000, 0);
+    end.flags |= RESULT_EPOCH_END;
+    end.invalid = &late[1];
+    end.invalid_count = 1;
+    recording_writer_put(writer, &end);
+    recording_writer_close(writer);
+    char names[2][256];
+    assert_int_equal(recording_names(names, 2), 1);
+    json_t *root = recording_sidecar(names[0]);
+    static const struct invalid_range ranges[] = {{100, 300, INVALID_UNCERTAIN},
+                                                  {600, 650, INVALID_UNCERTAIN}};
+    expect_ranges(root, "invalid", ranges, 2);
+    assert_int_equal(json_array_size(json_object_get(root, "missing_after")), 0);
+    json_decref(root);
+}
+
 /* What is missing at the end of an epoch is behind the last frame of its file, or, when it has
  * none, in the next file, under its epoch. */
 static void test_missing_at_the_end(void **state)
@@ -558,6 +588,7 @@ int main(void)
         cmocka_unit_test_teardown(test_devices_in_the_sidecar, recording_clean),
         cmocka_unit_test_teardown(test_clock_steps_in_the_sidecar, recording_clean),
         cmocka_unit_test_teardown(test_missing_at_the_end, recording_clean),
+        cmocka_unit_test_teardown(test_found_uncertain_later, recording_clean),
         cmocka_unit_test_teardown(test_flush, recording_clean),
         cmocka_unit_test_teardown(test_min_free, recording_clean),
         cmocka_unit_test_teardown(test_grows_into_rf64, recording_clean),
