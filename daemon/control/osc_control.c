@@ -371,6 +371,7 @@ int osc_control_open(const struct process *process, struct commands *commands,
         .receive_buffer_bytes = config->receive_buffer_bytes,
         .context = control,
         .control = on_message,
+        .signature = osc_signature,
         .measure = measure,
     };
     control->process = process;

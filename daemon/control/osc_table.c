@@ -1,9 +1,12 @@
 /* The table of OSC addresses: see osc_table.h. */
 #include "control/osc_table.h"
 
+#include <string.h>
+
 #include "control/command_table.h"
 #include "control/osc_arguments.h"
 #include "control/osc_counters.h"
+#include "wire/osc.h"
 
 /* One row per message; clang-format would break its sentences into pieces. */
 /* clang-format off */
@@ -82,6 +85,20 @@ const struct osc_row osc_table[OSC_WORDS] = {
         "/prove i 123456"},
 };
 /* clang-format on */
+
+const char *osc_signature(const char *address)
+{
+    static const enum osc_word words[] = {OSC_NARROW, OSC_PROVE};
+    struct osc_part part;
+    if (osc_address_parts(address, &part, 1) != 1)
+        return NULL;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const char *word = osc_table[words[i]].word;
+        if (strlen(word) == part.length && memcmp(word, part.text, part.length) == 0)
+            return "i";
+    }
+    return NULL;
+}
 
 /* The address with STREAM in its place. */
 static const char *row_address(const struct osc_row *row, char text[64])

@@ -46,6 +46,10 @@ struct osc_row {
 
 extern const struct osc_row osc_table[OSC_WORDS];
 
+/* The types of the arguments of an address that takes one list of types and no port, so that a
+ * message without type tags is clear; NULL: another address. */
+const char *osc_signature(const char *address);
+
 /* The tables of docs/osc.md. */
 void osc_table_print(FILE *out);
 

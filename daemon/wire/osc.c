@@ -19,6 +19,16 @@ const char *osc_fault_name(enum osc_fault fault)
     return (unsigned)fault < OSC_FAULTS ? names[(unsigned)fault] : "?";
 }
 
+const char *osc_tolerated_name(enum osc_tolerated tolerated)
+{
+    static const char *const names[] = {
+#define X(name, text) [OSC_TOLERATED_##name] = text,
+        OSC_TOLERATED_TABLE(X)
+#undef X
+    };
+    return (unsigned)tolerated < OSC_TOLERATED ? names[(unsigned)tolerated] : "?";
+}
+
 static uint32_t be32(const uint8_t *at)
 {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
@@ -42,19 +52,21 @@ static bool zeros(const uint8_t *from, const uint8_t *until)
     return true;
 }
 
-/* Bytes of a string with its end and its padding; 0: it does not end within `left`. Sets `fault`
- * when the padding is not zero. */
-static size_t string_bytes(const uint8_t *at, size_t left, enum osc_fault *fault)
+/* Bytes of an item with its padding, which may be cut off at the end. Notes padding that is not as
+ * it should be. */
+static size_t with_padding(const uint8_t *at, size_t bytes, size_t left, uint32_t *tolerated)
+{
+    const size_t whole = padded(bytes) < left ? padded(bytes) : left;
+    if (whole < padded(bytes) || !zeros(at + bytes, at + whole))
+        *tolerated |= 1u << OSC_TOLERATED_PADDING;
+    return whole;
+}
+
+/* Bytes of a string with its end and its padding; 0: it does not end within `left`. */
+static size_t string_bytes(const uint8_t *at, size_t left, uint32_t *tolerated)
 {
     const uint8_t *end = memchr(at, 0, left);
-    if (end == NULL)
-        return 0;
-    size_t bytes = padded((size_t)(end - at) + 1);
-    if (bytes > left)
-        return 0;
-    if (!zeros(end, at + bytes))
-        *fault = OSC_FAULT_PADDING;
-    return bytes;
+    return end != NULL ? with_padding(at, (size_t)(end - at) + 1, left, tolerated) : 0;
 }
 
 /* ---- one message ------------------------------------------------------------------------- */
@@ -86,7 +98,8 @@ static enum osc_fault check_address(const char *address)
 
 /* Bytes of an argument of this type at `at`, 0 for those that have none; SIZE_MAX: it does not fit,
  * or (fault set) is wrong. */
-static size_t argument_bytes(char type, const uint8_t *at, size_t left, enum osc_fault *fault)
+static size_t argument_bytes(char type, const uint8_t *at, size_t left, enum osc_fault *fault,
+                             uint32_t *tolerated)
 {
     size_t bytes;
     switch (type) {
@@ -106,27 +119,24 @@ static size_t argument_bytes(char type, const uint8_t *at, size_t left, enum osc
         return left >= 8 ? 8 : SIZE_MAX;
     case 's':
     case 'S':
-        bytes = left > 0 ? string_bytes(at, left, fault) : 0;
+        bytes = left > 0 ? string_bytes(at, left, tolerated) : 0;
         return bytes > 0 ? bytes : SIZE_MAX;
     case 'b':
-        if (left < 4 || be32(at) > left - 4 || padded(be32(at)) > left - 4)
+        if (left < 4 || be32(at) > left - 4)
             return SIZE_MAX;
-        bytes = 4 + padded(be32(at));
-        if (!zeros(at + 4 + be32(at), at + bytes))
-            *fault = OSC_FAULT_PADDING;
-        return bytes;
+        return 4 + with_padding(at + 4, be32(at), left - 4, tolerated);
     default:
         *fault = OSC_FAULT_TYPES;
         return SIZE_MAX;
     }
 }
 
-static enum osc_fault check_arguments(const struct osc_message *message, size_t left)
+static enum osc_fault check_arguments(struct osc_message *message, size_t left)
 {
     const uint8_t *at = message->arguments;
     for (uint32_t i = 0; i < message->count; i++) {
         enum osc_fault fault = OSC_OK;
-        size_t bytes = argument_bytes(message->types[i], at, left, &fault);
+        size_t bytes = argument_bytes(message->types[i], at, left, &fault, &message->tolerated);
         if (fault != OSC_OK)
             return fault;
         if (bytes == SIZE_MAX)
@@ -134,29 +144,46 @@ static enum osc_fault check_arguments(const struct osc_message *message, size_t 
         at += bytes;
         left -= bytes;
     }
-    return left == 0 ? OSC_OK : OSC_FAULT_ARGUMENTS;
+    if (left > 0)
+        message->tolerated |= 1u << OSC_TOLERATED_SURPLUS;
+    return OSC_OK;
 }
 
-static enum osc_fault read_message(const uint8_t *data, size_t bytes, struct osc_message *message)
+/* A message without type tags, whose arguments fill it to its end. */
+static enum osc_fault read_untagged(struct osc_message *message, size_t left,
+                                    const char *(*signature)(const char *address))
 {
-    enum osc_fault fault = OSC_OK;
+    const char *types = left == 0 ? "" : signature != NULL ? signature(message->address) : NULL;
+    if (types == NULL)
+        return OSC_FAULT_UNTAGGED;
+    message->types = types;
+    message->count = (uint32_t)strlen(types);
+    message->arguments = message->data + message->bytes - left;
+    const enum osc_fault fault = check_arguments(message, left);
+    if (fault != OSC_OK || message->tolerated & 1u << OSC_TOLERATED_SURPLUS)
+        return OSC_FAULT_UNTAGGED;
+    message->tolerated |= 1u << OSC_TOLERATED_UNTAGGED;
+    return OSC_OK;
+}
+
+static enum osc_fault read_message(const uint8_t *data, size_t bytes,
+                                   const char *(*signature)(const char *address),
+                                   struct osc_message *message)
+{
+    enum osc_fault fault;
     *message = (struct osc_message){.data = data, .bytes = bytes, .address = (const char *)data};
-    size_t address = string_bytes(data, bytes, &fault);
+    size_t address = string_bytes(data, bytes, &message->tolerated);
     if (address == 0 || address > padded(OSC_ADDRESS_MAX + 1))
         return OSC_FAULT_ADDRESS;
-    if (fault != OSC_OK)
-        return fault;
     if ((fault = check_address(message->address)) != OSC_OK)
         return fault;
     size_t left = bytes - address;
     const uint8_t *types = data + address;
     if (left == 0 || types[0] != ',')
-        return OSC_FAULT_TYPES;
-    size_t types_bytes = string_bytes(types, left, &fault);
+        return read_untagged(message, left, signature);
+    size_t types_bytes = string_bytes(types, left, &message->tolerated);
     if (types_bytes == 0)
         return OSC_FAULT_TYPES;
-    if (fault != OSC_OK)
-        return fault;
     message->types = (const char *)types + 1;
     message->count = (uint32_t)strlen(message->types);
     message->arguments = types + types_bytes;
@@ -166,6 +193,7 @@ static enum osc_fault read_message(const uint8_t *data, size_t bytes, struct osc
 /* ---- bundles ----------------------------------------------------------------------------- */
 
 struct walk {
+    const char *(*signature)(const char *address);
     struct osc_counts *counts;                                       /* NULL: not counted */
     void (*visit)(void *context, const struct osc_message *message); /* NULL: proven only */
     void *context;
@@ -182,12 +210,15 @@ static enum osc_fault walk_element(const struct walk *walk, const uint8_t *data,
 {
     if (!is_bundle(data, bytes)) {
         struct osc_message message;
-        enum osc_fault fault = read_message(data, bytes, &message);
+        enum osc_fault fault = read_message(data, bytes, walk->signature, &message);
         if (fault != OSC_OK)
             return fault;
         message.time_tag = time_tag;
-        if (walk->counts != NULL)
+        if (walk->counts != NULL) {
             walk->counts->messages++;
+            for (int i = 0; i < OSC_TOLERATED; i++)
+                walk->counts->tolerated[i] += message.tolerated >> i & 1;
+        }
         if (walk->visit != NULL)
             walk->visit(walk->context, &message);
         return OSC_OK;
@@ -222,10 +253,19 @@ enum osc_fault osc_walk(const uint8_t *data, size_t bytes, struct osc_counts *co
                         void (*visit)(void *context, const struct osc_message *message),
                         void *context)
 {
-    static const struct walk proof = {0};
-    const struct walk real = {.counts = counts, .visit = visit, .context = context};
+    return osc_walk_untagged(data, bytes, counts, NULL, visit, context);
+}
+
+enum osc_fault osc_walk_untagged(const uint8_t *data, size_t bytes, struct osc_counts *counts,
+                                 const char *(*signature)(const char *address),
+                                 void (*visit)(void *context, const struct osc_message *message),
+                                 void *context)
+{
+    const struct walk proof = {.signature = signature};
+    const struct walk real = {
+        .signature = signature, .counts = counts, .visit = visit, .context = context};
     enum osc_fault fault = OSC_FAULT_SIZE;
-    if (bytes > 0 && bytes % 4 == 0 && bytes <= OSC_PACKET_MAX)
+    if (bytes > 0 && bytes <= OSC_PACKET_MAX)
         fault = walk_element(&proof, data, bytes, IMMEDIATELY, 0);
     if (counts != NULL) {
         counts->packets++;
@@ -254,7 +294,8 @@ void osc_skip(struct osc_reader *reader)
     char type = osc_peek(reader);
     if (type == '\0')
         return;
-    size_t bytes = argument_bytes(type, reader->at, left_of(reader), &fault);
+    uint32_t tolerated = 0;
+    size_t bytes = argument_bytes(type, reader->at, left_of(reader), &fault, &tolerated);
     assert(bytes != SIZE_MAX); /* the walker has proven it */
     reader->at += bytes;
     reader->index++;

@@ -6,6 +6,10 @@
  *     packet ─► osc_walk ─► messages proven whole: address, types, every argument
  *                   └─────► a named fault: the whole packet is refused
  *
+ * Deviations that leave no doubt about a message are tolerated, and each is counted by name:
+ * padding that is not zero or is missing at the end, bytes behind the last argument, and a message
+ * without type tags where its address has one signature (OSC 1.0 asks receivers to take those).
+ *
  * osc_walk unpacks bundles to a depth of OSC_DEPTH_MAX. It reports a time tag and never queues: a
  * bundle dated 2036 is delivered at once like any other. Its cost is linear in the packet's bytes.
  *
@@ -27,14 +31,14 @@ enum {
 
 /* Why a packet was refused. */
 #define OSC_FAULT_TABLE(X)                                                                         \
-    X(SIZE, "size")           /* empty, no multiple of 4, or longer than OSC_PACKET_MAX */         \
-    X(ADDRESS, "address")     /* no '/', no end, too long, bytes that are no address */            \
-    X(PATTERN, "pattern")     /* more wildcards than OSC_WILDCARDS_MAX, or brackets left open */   \
-    X(TYPES, "types")         /* no type tags, or one that is not known here */                    \
-    X(ARGUMENTS, "arguments") /* they end after the message, or before it */                       \
-    X(PADDING, "padding")     /* bytes after a string or blob are not 0 */                         \
-    X(BUNDLE, "bundle")       /* an element's size does not fit its bundle */                      \
-    X(DEPTH, "depth")         /* bundles within bundles beyond OSC_DEPTH_MAX */
+    X(SIZE, "size")             /* empty, or longer than OSC_PACKET_MAX */                         \
+    X(ADDRESS, "address")       /* no '/', no end, too long, bytes that are no address */          \
+    X(PATTERN, "pattern")       /* more wildcards than OSC_WILDCARDS_MAX, or brackets left open */ \
+    X(TYPES, "types")           /* type tags without an end, or one that is not known here */      \
+    X(ARGUMENTS, "arguments")   /* they end after the message */                                   \
+    X(BUNDLE, "bundle")         /* an element's size does not fit its bundle */                    \
+    X(DEPTH, "depth")           /* bundles within bundles beyond OSC_DEPTH_MAX */                  \
+    X(UNTAGGED, "no type tags") /* and the address has several signatures, or others */
 
 enum osc_fault {
     OSC_OK,
@@ -46,6 +50,21 @@ enum osc_fault {
 
 const char *osc_fault_name(enum osc_fault fault);
 
+/* Deviations that are tolerated, in messages. */
+#define OSC_TOLERATED_TABLE(X)                                                                     \
+    X(PADDING, "padding")       /* of a string or blob: not 0, or missing at the end */            \
+    X(SURPLUS, "surplus bytes") /* behind the last argument, or behind the samples of a blob */    \
+    X(UNTAGGED, "no type tags") /* but no argument, or one signature */
+
+enum osc_tolerated {
+#define X(name, text) OSC_TOLERATED_##name,
+    OSC_TOLERATED_TABLE(X)
+#undef X
+        OSC_TOLERATED,
+};
+
+const char *osc_tolerated_name(enum osc_tolerated tolerated);
+
 /* A message that passed the checks. Points into the packet. */
 struct osc_message {
     const char *address; /* terminated; may be a pattern */
@@ -54,7 +73,8 @@ struct osc_message {
     const uint8_t *arguments;
     const uint8_t *data; /* all of it, from the address */
     size_t bytes;
-    uint64_t time_tag; /* of the innermost bundle; 1 (immediately) outside of any */
+    uint64_t time_tag;  /* of the innermost bundle; 1 (immediately) outside of any */
+    uint32_t tolerated; /* 1 << enum osc_tolerated */
 };
 
 struct osc_counts {
@@ -62,6 +82,7 @@ struct osc_counts {
     uint64_t dated; /* bundles with a time tag other than "immediately" */
     uint64_t depth; /* of the deepest bundle taken; 0: none was */
     uint64_t faults[OSC_FAULTS];
+    uint64_t tolerated[OSC_TOLERATED]; /* messages; one may have several */
 };
 
 /* Checks the whole packet, then visits its messages in order. `counts` may be NULL. Returns the
@@ -69,6 +90,13 @@ struct osc_counts {
 enum osc_fault osc_walk(const uint8_t *data, size_t bytes, struct osc_counts *counts,
                         void (*visit)(void *context, const struct osc_message *message),
                         void *context);
+
+/* The same. `signature`: the types of the arguments of an address, where it has one signature, else
+ * NULL; asked for messages without type tags. */
+enum osc_fault osc_walk_untagged(const uint8_t *data, size_t bytes, struct osc_counts *counts,
+                                 const char *(*signature)(const char *address),
+                                 void (*visit)(void *context, const struct osc_message *message),
+                                 void *context);
 
 /* ---- arguments --------------------------------------------------------------------------- */
 

@@ -336,15 +336,17 @@ class Osc(unittest.TestCase):
             deep = bundle(deep) if deep else bundle()
         for packet in (MALFORMED, message("/*a*a*a*a*b"), deep, b"", b"\0" * 65500, bundle(MALFORMED, message("/convolvd/list")),
                        message("/convolvd/lost/block", "b", b"123"), message("/convolvd/lost/block", "s", "x"),
-                       text("/x") + text("x") + b"", text("/x") + text(",s") + b"a\0\0b", b"#bundle\0" + bytes(8) + b"\0\0\0\4",
+                       text("/x") + text("x") + b"", text("/x") + b"i\0\0\0" + bytes(4),
+                       text("/convolvd/lost/block") + text(",s") + b"a\0\0b", b"#bundle\0" + bytes(8) + b"\0\0\0\4",
                        message("/convolvd/nobody/block", "b", b"1234"), bundle(bundle(message("/convolvd/lost/block", "i", 1)), tag=9)):
             client.raw(packet)
         self.assertTrue(client.silent())
         self.answered()
         after = self.counters()
         grown = {name: after[name] - before[name] for name in after}
-        for name, count in dict(arguments=2, pattern=1, depth=1, size=1, address=1, types=1, padding=1, bundle=1).items():
+        for name, count in dict(arguments=2, pattern=1, depth=1, size=1, address=1, untagged=2, bundle=1).items():
             self.assertEqual(grown[f"rejected_{name}"], count, name)
+        self.assertEqual(grown["tolerated_padding"], 1)
         self.assertEqual(grown["unclaimed"], 1)
         self.assertEqual(grown["bundles_dated"], 1)
         self.assertGreaterEqual(after["bundle_depth"], 2)

@@ -15,6 +15,7 @@
 enum {
     TICK_MS = 500,
     LOG_INTERVAL_S = 30,
+    TOLERATED_INTERVAL_S = 600,
     PARTS_MAX = 4,
 };
 
@@ -28,7 +29,8 @@ struct osc {
     unsigned closing; /* parts that are not closed yet */
     struct osc_peers peers;
     struct osc_subscriptions subscriptions;
-    struct log_limit fault_limit;
+    struct log_limit fault_limits[OSC_FAULTS], tolerated_limits[OSC_TOLERATED];
+    struct log_limit unclaimed_limit, drops_limit;
 };
 
 bool osc_stats(const struct osc_hub *hub, struct osc_stats *stats)
@@ -107,9 +109,21 @@ static void take_block(const struct arrival *arrival, const struct osc_part *str
     if (osc_hub_offer(osc->hub, stream->text, stream->length, &received))
         return;
     osc->hub->stats.unclaimed++;
-    log_limited(&osc->fault_limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_NOTICE,
+    log_limited(&osc->unclaimed_limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_NOTICE,
                 "osc: blocks for %.*s refused: no stream of that name has `source = osc`",
                 (int)stream->length, stream->text);
+}
+
+/* Names a deviation that is tolerated, now and then. */
+static void name_tolerated(const struct arrival *arrival, const struct osc_message *message)
+{
+    char text[ADDRESS_TEXT];
+    for (int i = 0; i < OSC_TOLERATED; i++)
+        if (message->tolerated >> i & 1)
+            log_limited(
+                &arrival->osc->tolerated_limits[i], TOLERATED_INTERVAL_S * NS_PER_SECOND,
+                LOG_LEVEL_INFO, "osc: messages from %s deviate from OSC 1.0 and are taken: %s",
+                address_text(arrival->from, text), osc_tolerated_name((enum osc_tolerated)i));
 }
 
 static void on_message(void *context, const struct osc_message *message)
@@ -117,6 +131,8 @@ static void on_message(void *context, const struct osc_message *message)
     static const char block[] = "block";
     const struct arrival *arrival = context;
     struct osc *osc = arrival->osc;
+    if (message->tolerated != 0)
+        name_tolerated(arrival, message);
     struct osc_part parts[PARTS_MAX];
     int count = osc_address_parts(message->address, parts, PARTS_MAX);
     if (count == 2 && parts[1].length == sizeof block - 1 &&
@@ -141,13 +157,17 @@ static void on_packet(void *context, struct osc_link *link, const struct sockadd
                               .from = from,
                               .receive_ns = receive_ns,
                               .receive_realtime_ns = receive_realtime_ns};
-    enum osc_fault fault = osc_walk(data, bytes, &osc->hub->stats.counts, on_message, &arrival);
+    enum osc_fault fault = osc_walk_untagged(data, bytes, &osc->hub->stats.counts,
+                                             osc->options.signature, on_message, &arrival);
     if (fault == OSC_OK)
         return;
     char text[ADDRESS_TEXT];
-    log_limited(&osc->fault_limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_NOTICE,
-                "osc: a packet of %zu bytes from %s refused: %s", bytes, address_text(from, text),
-                osc_fault_name(fault));
+    log_limited(&osc->fault_limits[fault], LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_NOTICE,
+                "osc: a packet of %zu bytes from %s refused: %s%s", bytes, address_text(from, text),
+                osc_fault_name(fault),
+                fault == OSC_FAULT_UNTAGGED
+                    ? " (its address takes arguments of several types: the sender has to name them)"
+                    : "");
 }
 
 static bool on_connection(void *context, const struct sockaddr_storage *from)
@@ -169,7 +189,7 @@ static void on_drops(void *context, uint64_t datagrams)
 {
     struct osc *osc = context;
     osc->hub->stats.socket_drops += datagrams;
-    log_limited(&osc->fault_limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_WARNING,
+    log_limited(&osc->drops_limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_WARNING,
                 "osc: the socket dropped %llu datagrams; raise net.core.rmem_max",
                 (unsigned long long)datagrams);
 }

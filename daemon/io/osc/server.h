@@ -44,6 +44,9 @@ struct osc_options {
     void *context;
     /* A message of an allowed peer that is no block; valid during the call. */
     void (*control)(void *context, struct osc_peer *peer, const struct osc_message *message);
+    /* Types of the arguments of an address that has one signature; NULL: it has several, or none.
+     */
+    const char *(*signature)(const char *address);
     bool (*measure)(void *context, const char *stream, struct osc_measures *measures);
 };
 

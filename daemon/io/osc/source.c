@@ -39,7 +39,7 @@ struct source {
     bool changed; /* the form changed: the next packet begins an epoch */
     int64_t last_ns;
     uint64_t strays; /* blocks of the other form, malformed ones */
-    struct log_limit limit;
+    struct log_limit limit, surplus_limit;
     struct osc_hub *hub;
     struct osc_taker taker; /* entered in the hub between start and stop */
     uv_timer_t closer;      /* makes the close asynchronous */
@@ -54,13 +54,23 @@ static void keep(void *context, const struct osc_message *message)
     *(struct osc_message *)context = *message;
 }
 
+/* Bytes of a blob behind its last frame, too few for a sample: no number of channels explains them.
+ */
+static size_t surplus_of(const struct source_options *options, size_t bytes)
+{
+    const size_t surplus = bytes % options->frame_bytes;
+    return surplus < options->format.bytes ? surplus : 0;
+}
+
 /* Reads samples up to the end of the message: one blob, or only f. */
 static bool read_samples(const struct source_options *options, struct osc_reader *reader,
                          struct ingest_fields *fields)
 {
     const char *rest = reader->message->types + reader->index;
-    if (osc_read_blob(reader, &fields->payload, &fields->payload_bytes))
+    if (osc_read_blob(reader, &fields->payload, &fields->payload_bytes)) {
+        fields->payload_bytes -= surplus_of(options, fields->payload_bytes);
         return osc_peek(reader) == '\0';
+    }
     size_t floats = strspn(rest, "f");
     if (floats == 0 || rest[floats] != '\0' || options->format.kind != SAMPLE_FLOAT)
         return false;
@@ -123,17 +133,29 @@ static enum verdict put(void *context, const struct packet *packet)
     return source->host.put(source->host.context, &copy);
 }
 
-static enum form form_of(const struct received *received)
+static enum form form_of(struct source *source, const struct received *received)
 {
     struct osc_message message = {.types = ""};
+    const uint8_t *blob;
+    size_t bytes;
     osc_walk(received->data, received->bytes, NULL, keep, &message);
+    struct osc_reader reader = {.message = &message, .at = message.arguments};
+    while (osc_peek(&reader) != '\0' && osc_peek(&reader) != 'b')
+        osc_skip(&reader);
+    if (osc_read_blob(&reader, &blob, &bytes) && surplus_of(&source->options, bytes) > 0) {
+        source->hub->stats.counts.tolerated[OSC_TOLERATED_SURPLUS]++;
+        log_limited(&source->surplus_limit, 600 * NS_PER_SECOND, LOG_LEVEL_INFO,
+                    "stream %s: OSC blobs of %zu bytes hold more than whole samples: the bytes "
+                    "behind the last frame are left out (counted as '%s')",
+                    source->options.stream, bytes, osc_tolerated_name(OSC_TOLERATED_SURPLUS));
+    }
     return message.types[0] == 'b' || message.types[0] == 'f' ? COUNTED : NUMBERED;
 }
 
 /* Finds the form of this block; false when the source follows the other form. */
 static bool follow(struct source *source, const struct received *received, enum form *form)
 {
-    *form = form_of(received);
+    *form = form_of(source, received);
     if (source->heard && *form != source->form &&
         received->receive_ns - source->last_ns <= source->own->ingest.max_dropout_ns)
         return false;

@@ -594,6 +594,29 @@ static void test_sdp(void **state)
         {"c=IN IP4 127.0.0.1\nm=audio 5004 RTP/AVP 97\na=rtpmap:97 opus/48000/2\n", NULL, NULL, 0,
          0, 0, 0},
         {"", NULL, NULL, 0, 0, 0, 0},
+        /* Variants that other programs write. */
+        {"c=IN IP4 127.0.0.1\nm=audio 5004/1 RTP/AVP 96\na=rtpmap:96 L24/48000/2\n",
+         "127.0.0.1:5004", "L24", 2, 48000, 1, 96},
+        {"c=IN IP4 127.0.0.1\nm=audio 5004 RTP/AVPF 96\na=rtpmap:96 L24/48000/2\n",
+         "127.0.0.1:5004", "L24", 2, 48000, 1, 96},
+        {"c=IN IP4 127.0.0.1\nm=audio 5004 RTP/AVP 11\n", "127.0.0.1:5004", "L16", 1, 44100, 1, 11},
+        {"c=IN IP4 127.0.0.1\nm=audio 5004 RTP/AVP 10\n", "127.0.0.1:5004", "L16", 2, 44100, 1, 10},
+        {"c=IN IP4 127.0.0.1\nm=audio 5004 RTP/AVP 101 96\na=rtpmap:101 telephone-event/8000\n"
+         "a=rtpmap:96 L16/8000\n",
+         "127.0.0.1:5004", "L16", 1, 8000, 1, 96},
+        {"c=IN IP4 10.0.0.1\nm=video 5000 RTP/AVP 96\nc=IN IP4 10.0.0.2\na=rtpmap:96 raw/90000\n"
+         "m=audio 5004 RTP/AVP 96\na=rtpmap:96 L24/96000/8\n",
+         "10.0.0.1:5004", "L24", 8, 96000, 1, 96},
+        {"m=audio 5004 RTP/AVP 96\nc=IN IP4 239.1.1.1/32/2\na=rtpmap:96 L24/96000/8\n"
+         "m=video 5000 RTP/AVP 96\nc=IN IP4 10.0.0.2\na=rtpmap:96 raw/90000\n",
+         "239.1.1.1:5004", "L24", 8, 96000, 1, 96},
+        {"c=IN IP4 10.0.0.1\nm=audio 0 RTP/AVP 96\na=rtpmap:96 L16/8000\n"
+         "m=audio 5006 RTP/AVP 97\na=rtpmap:97 l24/48000/2\r\n",
+         "10.0.0.1:5006", "L24", 2, 48000, 1, 97},
+        {"c=IN IP4 127.0.0.1\nm=audio 5004 RTP/SAVP 96\na=rtpmap:96 L24/48000/2\n", NULL, NULL, 0,
+         0, 0, 0},
+        {"c=IN IP4 127.0.0.1\nm=video 5004 RTP/AVP 96\na=rtpmap:96 L24/48000/2\n", NULL, NULL, 0, 0,
+         0, 0},
     };
     for (size_t t = 0; t < sizeof table / sizeof *table; t++) {
         struct convolv_receiver_options options;

@@ -35,11 +35,26 @@ static void see(void *context, const struct osc_message *message)
     snprintf(seen->last, sizeof seen->last, "%s", message->address);
 }
 
+enum {
+    PADDING = 1 << OSC_TOLERATED_PADDING,
+    SURPLUS = 1 << OSC_TOLERATED_SURPLUS,
+    UNTAGGED = 1 << OSC_TOLERATED_UNTAGGED
+};
+
+static const char *signature(const char *address)
+{
+    return strcmp(address, "/one") == 0 ? "i" : NULL;
+}
+
+/* Fields left out of a row are zero. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
 static const struct {
     const char *what, *data;
     size_t bytes;
     enum osc_fault expect;
     unsigned messages;
+    uint32_t tolerated;
 } packets[] = {
     {"no argument", BYTES("/a\0\0,\0\0\0"), OSC_OK, 1},
     {"int and float", BYTES("/a\0\0,if\0\0\0\0\1\x3f\x80\0\0"), OSC_OK, 1},
@@ -54,16 +69,22 @@ static const struct {
     {",ib that ends inside its arguments", BYTES("/ch/1\0\0\0,ib\0\0\0\0\7"), OSC_FAULT_ARGUMENTS,
      0},
     {"empty", BYTES(""), OSC_FAULT_SIZE, 0},
-    {"no multiple of 4", BYTES("/a\0\0,\0\0"), OSC_FAULT_SIZE, 0},
+    {"padding of the tags cut off", BYTES("/a\0\0,\0\0"), OSC_OK, 1, PADDING},
+    {"padding of a blob cut off", BYTES("/a\0\0,b\0\0\0\0\0\3abc"), OSC_OK, 1, PADDING},
+    {"padding of a string cut off", BYTES("/a\0\0,s\0\0ab\0"), OSC_OK, 1, PADDING},
     {"address without an end", BYTES("/abc"), OSC_FAULT_ADDRESS, 0},
     {"no slash", BYTES("a\0\0\0,\0\0\0"), OSC_FAULT_ADDRESS, 0},
     {"space in the address", BYTES("/a b\0\0\0\0,\0\0\0"), OSC_FAULT_ADDRESS, 0},
-    {"no types", BYTES("/a\0\0"), OSC_FAULT_TYPES, 0},
-    {"types without a comma", BYTES("/a\0\0i\0\0\0\0\0\0\1"), OSC_FAULT_TYPES, 0},
+    {"no types, no arguments", BYTES("/a\0\0"), OSC_OK, 1, UNTAGGED},
+    {"no types where there is one signature", BYTES("/one\0\0\0\0\0\0\0\1"), OSC_OK, 1, UNTAGGED},
+    {"more than that signature", BYTES("/one\0\0\0\0\0\0\0\1\0\0\0\2"), OSC_FAULT_UNTAGGED, 0},
+    {"less than that signature", BYTES("/one\0\0\0\0\0\1"), OSC_FAULT_UNTAGGED, 0},
+    {"types without a comma", BYTES("/a\0\0i\0\0\0\0\0\0\1"), OSC_FAULT_UNTAGGED, 0},
     {"types without an end", BYTES("/a\0\0,iii"), OSC_FAULT_TYPES, 0},
     {"an unknown type", BYTES("/a\0\0,q\0\0\0\0\0\1"), OSC_FAULT_TYPES, 0},
     {"an array", BYTES("/a\0\0,[i]\0\0\0\0\0\0\0\1"), OSC_FAULT_TYPES, 0},
-    {"bytes after the arguments", BYTES("/a\0\0,i\0\0\0\0\0\1\0\0\0\0"), OSC_FAULT_ARGUMENTS, 0},
+    {"bytes after the arguments", BYTES("/a\0\0,i\0\0\0\0\0\1\0\0\0\0"), OSC_OK, 1, SURPLUS},
+    {"a blob padded twice", BYTES("/a\0\0,b\0\0\0\0\0\4abcd\0\0\0\0"), OSC_OK, 1, SURPLUS},
     {"a blob longer than its message", BYTES("/a\0\0,b\0\0\0\0\0\10abcd"), OSC_FAULT_ARGUMENTS, 0},
     {"a blob of 2^32 - 1 bytes",
      BYTES("/a\0\0,b\0\0\xff\xff\xff\xff"
@@ -74,8 +95,10 @@ static const struct {
            "abcd"),
      OSC_FAULT_ARGUMENTS, 0},
     {"a string without an end", BYTES("/a\0\0,s\0\0abcd"), OSC_FAULT_ARGUMENTS, 0},
-    {"padding that is not 0", BYTES("/a\0x,\0\0\0"), OSC_FAULT_PADDING, 0},
-    {"a blob's padding that is not 0", BYTES("/a\0\0,b\0\0\0\0\0\3abcd"), OSC_FAULT_PADDING, 0},
+    {"padding that is not 0", BYTES("/a\0x,\0\0\0"), OSC_OK, 1, PADDING},
+    {"SuperCollider's blob: padding that is not 0", BYTES("/a\0\0,b\0\0\0\0\0\3abcd"), OSC_OK, 1,
+     PADDING},
+    {"all three", BYTES("/a\0x,s\0\0ab\0z1234"), OSC_OK, 1, PADDING | SURPLUS},
     {"two wildcards", BYTES("/*/?\0\0\0\0,\0\0\0"), OSC_OK, 1},
     {"/*a*a*a*a*b", BYTES("/*a*a*a*a*b\0,\0\0\0"), OSC_FAULT_PATTERN, 0},
     {"a bracket left open", BYTES("/[ab\0\0\0\0,\0\0\0"), OSC_FAULT_PATTERN, 0},
@@ -87,7 +110,7 @@ static const struct {
     {"the second is malformed: none counts",
      BYTES(BUNDLE "\0\0\0\10/a\0\0,\0\0\0"
                   "\0\0\0\10/b\0\0;\0\0\0"),
-     OSC_FAULT_TYPES, 0},
+     OSC_FAULT_UNTAGGED, 0},
     {"an element longer than its bundle", BYTES(BUNDLE "\0\0\0\14/a\0\0,\0\0\0"), OSC_FAULT_BUNDLE,
      0},
     {"an element of no bytes", BYTES(BUNDLE "\0\0\0\0"), OSC_FAULT_BUNDLE, 0},
@@ -110,8 +133,14 @@ static void test_packets(void **state)
         /* On the heap, at its size: a sanitizer sees a read past its end. */
         uint8_t *data = malloc(packets[i].bytes > 0 ? packets[i].bytes : 1);
         memcpy(data, packets[i].data, packets[i].bytes);
-        enum osc_fault got = osc_walk(data, packets[i].bytes, &counts, see, &seen);
+        enum osc_fault got =
+            osc_walk_untagged(data, packets[i].bytes, &counts, signature, see, &seen);
         free(data);
+        for (int t = 0; t < OSC_TOLERATED; t++)
+            if (counts.tolerated[t] != (packets[i].tolerated >> t & 1))
+                fail_msg("%s: %s counted %llu times", packets[i].what,
+                         osc_tolerated_name((enum osc_tolerated)t),
+                         (unsigned long long)counts.tolerated[t]);
         if (got != packets[i].expect || seen.count != packets[i].messages)
             fail_msg("%s: fault %s, %u messages; expected %s, %u", packets[i].what,
                      osc_fault_name(got), seen.count, osc_fault_name(packets[i].expect),
