@@ -13,6 +13,9 @@
 /* The log reports the first loss at once and later ones as a sum per interval. */
 static const int64_t interval_ns = 10 * NS_PER_SECOND;
 
+/* A sink without a receiver: the time to the next line grows so, up to this. */
+static const int64_t absent_factor = 6, absent_most_ns = 3600 * NS_PER_SECOND;
+
 /* Now, instead of a time: whatever is pending is due. */
 #define FLUSH_NS INT64_MAX
 
@@ -156,24 +159,58 @@ static void tell_steps(struct pipeline *pipeline, const struct stream_stats *sta
                 more);
 }
 
+/* Nothing came, or nothing that could be taken since frames came last. */
+static void tell_silence(struct pipeline *pipeline, const struct event_subject *subject,
+                         const struct source_ledger *ledger, double silent_s)
+{
+    struct list refused = {0};
+    for (int reason = 0; reason < REJECTS; reason++)
+        add(&refused, reject_name(reason), ledger->rejected[reason],
+            &pipeline->told.refused[reason]);
+    if (refused.total == 0)
+        event_raise(subject, "no frames for %.0f s; is the sender running, and the network up?",
+                    silent_s);
+    else
+        event_raise(subject,
+                    "no frames for %.0f s: %" PRIu64 " datagrams came and were refused (%s); "
+                    "docs/senders.md says what to do",
+                    silent_s, refused.total, refused.text);
+}
+
+/* " (a packet holds 240 frames, and held 480 before)" */
+static void print_packet(const struct told_stream *told, const struct stream_stats *stats,
+                         char text[96])
+{
+    text[0] = '\0';
+    if (stats->packet_frames > 0 && told->packet_frames > 0 &&
+        told->packet_frames != stats->packet_frames)
+        snprintf(text, 96, " (a packet holds %" PRIu32 " frames, and held %" PRIu32 " before)",
+                 stats->packet_frames, told->packet_frames);
+    else if (stats->packet_frames > 0)
+        snprintf(text, 96, " (a packet holds %" PRIu32 " frames by `channels` and `format`)",
+                 stats->packet_frames);
+}
+
 /* Silence, and a rate that is not the declared one. A recorder may be silent between records, and
  * a source that waits has no rate. */
 static void tell_arrival(struct pipeline *pipeline, const struct stream_stats *stats,
-                         int64_t now_ns)
+                         const struct source_ledger *ledger, int64_t now_ns)
 {
     const struct source_options *source = &pipeline->stream_config->source;
+    struct told_stream *told = &pipeline->told;
     struct event_subject subject = {.kind = EVENT_SILENCE,
                                     .severity = LOG_LEVEL_WARNING,
                                     .stream = pipeline->stream_config->name};
+    char packet[96];
     double figure;
     if (pipeline->source == NULL || !pipeline->source_started || !pipeline->source_ops->live ||
         source->mode == MODE_RECORD || now_ns == FLUSH_NS)
         return;
-    switch (arrival_check(&pipeline->told.arrival, stats->timeline_in, source->rate_hz, now_ns,
-                          &figure)) {
+    if (stats->timeline_in != told->arrival.frames)
+        memcpy(told->refused, ledger->rejected, sizeof told->refused);
+    switch (arrival_check(&told->arrival, stats->timeline_in, source->rate_hz, now_ns, &figure)) {
     case ARRIVAL_SILENT:
-        event_raise(&subject, "no frames for %.0f s; is the sender running, and the network up?",
-                    figure);
+        tell_silence(pipeline, &subject, ledger, figure);
         break;
     case ARRIVAL_AGAIN:
         subject.severity = LOG_LEVEL_NOTICE;
@@ -181,10 +218,11 @@ static void tell_arrival(struct pipeline *pipeline, const struct stream_stats *s
         break;
     case ARRIVAL_OFF_RATE:
         subject.kind = EVENT_RATE;
-        event_raise(
-            &subject,
-            "%.6g frames arrive a second instead of %.10g Hz: correct `rate`, or the sender",
-            figure, source->rate_hz);
+        print_packet(told, stats, packet);
+        event_raise(&subject,
+                    "%.6g frames arrive a second instead of %.10g Hz%s: correct `rate`, `channels` "
+                    "or `format`, or the sender",
+                    figure, source->rate_hz, packet);
         break;
     case ARRIVAL_ON_RATE:
         subject.kind = EVENT_RATE;
@@ -194,6 +232,8 @@ static void tell_arrival(struct pipeline *pipeline, const struct stream_stats *s
     case ARRIVAL_NONE:
         break;
     }
+    if (!told->arrival.off_rate && told->arrival.window_ns == now_ns)
+        told->packet_frames = stats->packet_frames;
 }
 
 static void tell_stream(struct pipeline *pipeline, const struct stream_stats *stats, int64_t now_ns)
@@ -206,7 +246,7 @@ static void tell_stream(struct pipeline *pipeline, const struct stream_stats *st
         tell_epochs(pipeline, stats, &ledger, now_ns);
     }
     tell_steps(pipeline, stats, now_ns);
-    tell_arrival(pipeline, stats, now_ns);
+    tell_arrival(pipeline, stats, &ledger, now_ns);
 }
 
 /* Logs the faults that a driver counts. The frames that they cost are logged as gaps. */
@@ -247,13 +287,31 @@ static void tell_channels(struct pipeline *pipeline, const struct stream_stats *
     }
 }
 
+/* A receiver that stays away is no news: lines about it become rare until it has been there for a
+ * while. */
+static bool is_no_news(struct told_sink *told, const struct sink_ledger *ledger, int64_t now_ns)
+{
+    uint64_t others = 0;
+    if (ledger->dropped[DROP_UNREACHABLE] != told->unreachable)
+        told->unreachable_ns = now_ns;
+    told->unreachable = ledger->dropped[DROP_UNREACHABLE];
+    for (int drop = 0; drop < DROPS; drop++)
+        others += drop != DROP_UNREACHABLE ? ledger->dropped[drop] - told->dropped[drop] : 0;
+    if (others > 0 || now_ns == FLUSH_NS || now_ns - told->unreachable_ns > interval_ns)
+        told->interval_ns = 0;
+    return now_ns - told->told_ns < told->interval_ns;
+}
+
 static void tell_sink(struct pipeline_sink *sink, int64_t now_ns)
 {
-    if (sink->sink == NULL || sink->heir != NULL || !due(sink->told.told_ns, now_ns))
-        return;
     struct sink_ledger ledger;
     struct list frames = {0};
+    if (sink->sink == NULL || sink->heir != NULL)
+        return;
     pipeline_sink_ledger(sink, &ledger);
+    if (is_no_news(&sink->told, &ledger, now_ns) || !due(sink->told.told_ns, now_ns))
+        return;
+    const bool absent = ledger.dropped[DROP_UNREACHABLE] > sink->told.dropped[DROP_UNREACHABLE];
     for (int drop = 0; drop < DROPS; drop++) {
         if (drop == DROP_STOPPED && sink->ops->record != NULL)
             continue; /* as somebody asked for */
@@ -264,6 +322,9 @@ static void tell_sink(struct pipeline_sink *sink, int64_t now_ns)
     log_warning("sink %s: %" PRIu64 " frames were not delivered: %s", sink->config->name,
                 frames.total, frames.text);
     sink->told.told_ns = now_ns;
+    const int64_t next_ns =
+        sink->told.interval_ns > 0 ? absent_factor * sink->told.interval_ns : interval_ns;
+    sink->told.interval_ns = !absent ? 0 : next_ns < absent_most_ns ? next_ns : absent_most_ns;
 }
 
 void losses_tell(struct pipeline *pipeline, int64_t now_ns)

@@ -52,12 +52,17 @@ struct told_stream {
     uint64_t overlap, kernel_drops, epochs, senders, clock_steps;
     int64_t overlap_told_ns, drops_told_ns, epochs_told_ns, steps_told_ns;
     struct arrival arrival;
+    uint64_t refused[REJECTS]; /* datagrams, when frames came last */
+    uint32_t packet_frames;    /* when they came at the declared rate */
 };
 
 struct told_sink {
     struct told_driver driver;
     uint64_t dropped[DROPS];
     int64_t told_ns;
+    int64_t interval_ns;    /* to the next line while all is unreachable; 0: as usual */
+    uint64_t unreachable;   /* frames, at the last look */
+    int64_t unreachable_ns; /* when they had grown */
 };
 
 struct told_channel {

@@ -171,6 +171,7 @@ void stream_stats(const struct stream *s, struct stream_stats *stats)
         s->options.live && clock_line_rate(&s->clock.line, &stats->rate_hz, &stats->rate_ppm);
     stats->jitter_ns = s->clock.line.jitter_ns;
     stats->clock_step = s->clock_step;
+    stats->packet_frames = s->packet_frames;
     stats->priority = s->options.priority;
     stats->load = s->load;
     uint64_t used = e != NULL ? e->base + e->head - epochs_low(s) : 0;

@@ -276,6 +276,7 @@ struct stream_stats {
     /* ledger 4: frames in accepted packets = received + those there already (packets overlap) +
      * those given up before */
     uint64_t carried, overlap, late_parts;
+    uint32_t packet_frames; /* of the newest packet; 0: none has come */
 
     struct result_clock_step
         clock_step;               /* the newest of the source's times; its frame is one of input

@@ -70,11 +70,15 @@ class Losses(unittest.TestCase):
                     self.send("half")
                     self.send("overlap")
                     time.sleep(2 * FRAMES / RATE)
+                for _ in range(5):
+                    self.socket.sendto(b"GET / HTTP/1.1\r\n", ("127.0.0.1", self.ports["silent"]))
                 for name in ("drops", "overlap", "epochs", "senders"):
                     self.assertTrue(any(f"stream {name}: " in line and PHRASES[name] in line
                                         for line in daemon.lines), f"{name}\n{daemon.output()}")
                 self.lose(daemon)
                 daemon.wait_said("stream silent: no frames for 1", 8)  # 10 s, or 11 on a busy machine
+                self.assertTrue(daemon.said("5 datagrams came and were refused (version 5)"), daemon.output())
+                self.assertTrue(daemon.said("they are no RTP"), daemon.output())
                 self.send("silent", 3)
                 daemon.wait_said("stream silent: frames arrive again", 5)
                 pending = len(daemon.lines)

@@ -34,7 +34,8 @@ struct fuzz_host {
 static inline enum verdict fuzz_put(void *context, const struct packet *packet)
 {
     struct fuzz_host *host = context;
-    REQUIRE(packet->frames > 0);
+    if (packet->frames == 0) /* the end of a run */
+        return VERDICT_ACCEPTED;
     for (size_t i = 0; i < (size_t)packet->frames * host->frame_bytes; i++)
         host->sum += packet->payload[i];
     enum verdict verdict = (enum verdict)(host->puts++ % 7 < 5 ? 0 : host->sum % VERDICTS);

@@ -48,6 +48,7 @@ struct ingest {
     uint64_t next_frame;
     uint32_t next_flags;
     uint32_t packet_flags; /* of every packet with numbers */
+    bool ended;            /* the sender followed has ended its run, and none has begun since */
     struct log_limit reject_limits[REJECTS];
 };
 
@@ -297,7 +298,9 @@ static void report_unsent(struct ingest *in, const struct sequence_range *unsent
 static void carry_out(struct ingest *in, struct sender *sender, struct packet *packet,
                       const struct sequence_step *step, bool changed)
 {
-    uint32_t held_flags = step->held_flags | (changed ? PACKET_DISCONTINUITY : 0);
+    const bool begins = changed || in->ended;
+    uint32_t held_flags = step->held_flags | (begins ? PACKET_DISCONTINUITY : 0);
+    in->ended = in->ended && step->held != HELD_RELEASE;
     for (uint32_t i = 0; i < step->unsent_count; i++)
         report_unsent(in, &step->unsent[i]);
     if (step->held == HELD_RELEASE)
@@ -436,6 +439,7 @@ static void number_by_count(struct ingest *in, struct sender *sender, struct pac
     packet->flags = in->next_flags;
     in->next_frame += packet->frames;
     in->next_flags = 0;
+    in->ended = false;
     put(in, packet);
 }
 
@@ -461,6 +465,31 @@ static void explain_type(struct ingest *in, const struct received *received,
     *named |= bit;
 }
 
+/* GNU Radio's UDP sink ends a run with an empty datagram. Without a tag, `key` takes none. */
+static bool is_end_mark(const struct ingest *in, const struct received *received)
+{
+    const struct ingest_options *own = in->options.own;
+    return received->bytes == 0 && in->protocol->datagrams && !in->protocol->has_ssrc &&
+           own->key == NULL;
+}
+
+/* Datagrams that are no packets of the protocol at all. */
+static void explain_protocol(struct ingest *in, const struct received *received, enum reject reason)
+{
+    char text[ADDRESS_TEXT];
+    if (!in->protocol->datagrams)
+        return;
+    explain(in, reason,
+            "stream %s: datagrams of %zu bytes from %s refused, counted as '%s': %s; another "
+            "program sends to this port, or the stream needs another `source`",
+            in->options.stream, received->bytes, address_text(received->from, text),
+            reject_name(reason),
+            !in->protocol->has_ssrc ? "they are shorter than a sequence number"
+            : reason == REJECT_VERSION
+                ? "they are no RTP (plain samples without a header are `source = udp`)"
+                : "they are no whole RTP packets");
+}
+
 /* Checks that do not depend on the sender followed. False: `reason` says why. */
 static bool check(struct ingest *in, const struct received *received, struct ingest_fields *fields,
                   enum reject *reason)
@@ -474,7 +503,13 @@ static bool check(struct ingest *in, const struct received *received, struct ing
     }
     if (!admission_admits(in->admission, received, reason))
         return false;
+    if (is_end_mark(in, received)) {
+        *reason = REJECT_EMPTY;
+        return false;
+    }
     if (!in->protocol->parse(o, received, fields, reason)) {
+        if (*reason == REJECT_VERSION || *reason == REJECT_MALFORMED)
+            explain_protocol(in, received, *reason);
         fields->numbered = fields->numbered && *reason == REJECT_PAYLOAD_TYPE;
         if (*reason == REJECT_PAYLOAD_TYPE)
             explain_type(in, received, fields);
@@ -524,6 +559,27 @@ static void note_other(struct ingest *in, const struct received *received,
         report_unsent(in, &unsent);
 }
 
+/* The sender followed has ended its run: the epoch ends, and the next datagram begins another. */
+static void end_run(struct ingest *in, const struct received *received)
+{
+    struct sender *followed = senders_followed(&in->senders);
+    if (!senders_is_followed(&in->senders, received->from, 0) || in->ended)
+        return;
+    const struct sequence_newest newest = newest_of(in);
+    const struct packet end = {.first_frame = newest.first_frame + newest.frames,
+                               .receive_ns = received->receive_ns,
+                               .receive_realtime_ns = received->receive_realtime_ns};
+    senders_reject_held(&in->senders, followed, REJECT_JUMP);
+    in->host.put(in->host.context, &end);
+    in->ended = true;
+    if (in->protocol->sequence_bits == 0)
+        in->next_flags |= PACKET_DISCONTINUITY;
+    const int64_t long_ago_ns = received->receive_ns - in->senders.options.takeover_ns - 1;
+    followed->last_ns = long_ago_ns > 0 ? long_ago_ns : 0; /* another may follow at once */
+    sequence_reset(&followed->sequence, &in->senders.options.numbers);
+    log_info("stream %s: the sender has ended its run (an empty datagram)", in->options.stream);
+}
+
 /* Frames that follow this datagram in its GRO batch, which may hold packets of other kinds. Assumes
  * headers of the same size. */
 static uint32_t frames_behind(struct ingest *in, const struct received *received)
@@ -559,8 +615,10 @@ void ingest_datagram(struct ingest *in, const struct received *received)
     in->ledger.datagrams++;
     enum reject reason;
     if (!check(in, received, &fields, &reason)) {
-        if (reason == REJECT_EMPTY ||
-            (fields.numbered && (reason == REJECT_PAYLOAD_TYPE || reason == REJECT_SIZE)))
+        if (reason == REJECT_EMPTY && !in->protocol->has_ssrc)
+            end_run(in, received);
+        else if (reason == REJECT_EMPTY ||
+                 (fields.numbered && (reason == REJECT_PAYLOAD_TYPE || reason == REJECT_SIZE)))
             note_other(in, received, &fields);
         reject(in, reason);
         return;

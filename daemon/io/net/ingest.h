@@ -45,6 +45,7 @@ struct ingest_protocol {
     uint32_t timestamp_bits; /* as struct sequence_options */
     uint32_t sequence_bits;  /* 0: headerless, each datagram continues the one before */
     bool has_ssrc;
+    bool datagrams; /* its packets are the datagrams of a socket */
     /* Reads the header into `fields`. False: the datagram is not a packet of this stream, and
      * `reason` says why. */
     bool (*parse)(const struct source_options *options, const struct received *received,

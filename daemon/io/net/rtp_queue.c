@@ -13,6 +13,7 @@ enum {
     SLOTS_MIN = 64,
     SLOTS_MAX = 4096,
     LOG_INTERVAL_S = 30,
+    UNREACHABLE_INTERVAL_S = 3600,
 };
 
 /* ---- life -------------------------------------------------------------------------------- */
@@ -158,7 +159,7 @@ static bool refused(struct rtp_queue *q, int reason)
         drop_oldest(q, DROP_UNREACHABLE);
         q->lost_way =
             q->lost_way || (reason != ECONNREFUSED && reason != EPERM && reason != EACCES);
-        log_limited(&q->unreachable_limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_NOTICE,
+        log_limited(&q->unreachable_limit, UNREACHABLE_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_NOTICE,
                     "sink %s: %s does not receive: %s", q->name, q->address,
                     reason == ECONNREFUSED   ? "no program listens there"
                     : reason == EDESTADDRREQ ? "the network is not there yet"

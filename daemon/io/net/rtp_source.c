@@ -66,6 +66,7 @@ const struct ingest_protocol rtp_protocol = {
     .timestamp_bits = 32,
     .sequence_bits = 16,
     .has_ssrc = true,
+    .datagrams = true,
     .parse = parse,
     .same_kind = same_kind,
 };

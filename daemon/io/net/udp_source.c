@@ -54,10 +54,11 @@ static bool parse_numbered(const struct source_options *options, const struct re
     return true;
 }
 
-const struct ingest_protocol udp_protocol = {.parse = parse_headerless};
+const struct ingest_protocol udp_protocol = {.datagrams = true, .parse = parse_headerless};
 
 const struct ingest_protocol udp_sequence_protocol = {
     .sequence_bits = 64,
+    .datagrams = true,
     .parse = parse_numbered,
 };
 

@@ -57,8 +57,12 @@ static enum verdict fake_put(void *context, const struct packet *packet)
     bool flagged = packet->invalid_count == 1 && packet->invalid->cause == INVALID_SENDER &&
                    packet->invalid->from <= packet->first_frame &&
                    packet->invalid->until == packet->first_frame + packet->frames;
-    host->puts[host->count++] = (struct put){packet->first_frame,  packet->flags, packet->frames,
-                                             packet->payload[0],   flagged,       packet->sender,
+    host->puts[host->count++] = (struct put){packet->first_frame,
+                                             packet->flags,
+                                             packet->frames,
+                                             packet->frames > 0 ? packet->payload[0] : (uint8_t)0,
+                                             flagged,
+                                             packet->sender,
                                              packet->frames_behind};
     return host->verdict;
 }
@@ -514,6 +518,50 @@ static void test_frames_behind_in_a_batch(void **state)
     ingest_close(ingest);
 }
 
+/* GNU Radio's end mark: an empty datagram, of the sender that is followed. */
+static void test_empty_datagram_ends_a_run(void **state)
+{
+    (void)state;
+    static const struct ingest_protocol *const protocols[] = {&udp_protocol, &udp_sequence_protocol,
+                                                              &rtp_protocol};
+    for (int p = 0; p < 3; p++) {
+        struct fake_host host;
+        struct source_ledger ledger;
+        own = own_defaults;
+        struct ingest *ingest = open_ingest(protocols[p], &defaults, &host);
+        uint8_t datagram[8 + FRAMES * FRAME_BYTES] = {0};
+        const size_t header = p == 1 ? 8 : 0;
+        const bool ends = p < 2;
+        int64_t ms = 5000;
+        for (uint8_t i = 0; i < 4 && ends; i++) {
+            datagram[0] = header > 0 ? i : 0;
+            feed(ingest, datagram, header + FRAMES * FRAME_BYTES, 1, ms++);
+        }
+        const int before = host.count;
+        feed(ingest, datagram, 0, 2, ms++); /* of another host */
+        assert_int_equal(host.count, before);
+        feed(ingest, datagram, 0, 1, ms++);
+        feed(ingest, datagram, 0, 1, ms++); /* twice is once */
+        assert_int_equal(host.count, before + ends);
+        ingest_ledger(ingest, &ledger);
+        assert_int_equal(ledger.rejected[ends ? REJECT_EMPTY : REJECT_MALFORMED], 3);
+        if (ends) {
+            assert_int_equal(host.puts[before].frames, 0);
+            assert_int_equal(host.puts[before].place, host.puts[before - 1].place + FRAMES);
+            /* Another run begins anew, at once, whoever sends it. */
+            for (uint8_t i = 0; i < 2; i++) {
+                datagram[0] = header > 0 ? i : 0;
+                feed(ingest, datagram, header + FRAMES * FRAME_BYTES, 1 + (p == 0), ms++);
+            }
+            assert_int_equal(host.count, before + 3);
+            assert_true(host.puts[before + 1].flags & PACKET_DISCONTINUITY);
+            assert_false(host.puts[before + 2].flags & PACKET_DISCONTINUITY);
+        }
+        ingest_stop(ingest);
+        ingest_close(ingest);
+    }
+}
+
 static void test_every_verdict_has_its_reject(void **state)
 {
     (void)state;
@@ -665,7 +713,6 @@ static void test_headerless(void **state)
     uint8_t frames[65536] = {0};
     feed(ingest, frames, 40, 1, 0);
     feed(ingest, frames, 8, 1, 1);
-    feed(ingest, frames, 0, 1, 2);
     feed(ingest, frames, 41, 1, 3);
     feed(ingest, frames, 65504, 1, 4);
     feed(ingest, frames, 40, 2, 5); /* another host while the first one speaks */
@@ -688,9 +735,9 @@ static void test_headerless(void **state)
     feed(ingest, frames, 40, 2, 1100);
     assert_int_equal(host.puts[6].flags, PACKET_DISCONTINUITY);
     ingest_ledger(ingest, &ledger);
-    assert_int_equal(ledger.datagrams, 10);
+    assert_int_equal(ledger.datagrams, 9);
     assert_int_equal(ledger.accepted, 7);
-    assert_int_equal(ledger.rejected[REJECT_SIZE], 2);
+    assert_int_equal(ledger.rejected[REJECT_SIZE], 1);
     assert_int_equal(ledger.rejected[REJECT_ADDRESS], 1);
     assert_int_equal(ledger.kernel_drops, 1004);
     assert_false(ledger.loss_detectable);
@@ -830,6 +877,7 @@ int main(void)
         cmocka_unit_test(test_senders_and_rejects),
         cmocka_unit_test(test_what_was_never_sent),
         cmocka_unit_test(test_frames_behind_in_a_batch),
+        cmocka_unit_test(test_empty_datagram_ends_a_run),
         cmocka_unit_test(test_tags),
         cmocka_unit_test(test_every_verdict_has_its_reject),
         cmocka_unit_test(test_wrong_channel_count),
