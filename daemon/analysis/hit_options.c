@@ -71,6 +71,7 @@ enum {
     ROW_POST_DURATION,
     ROW_MAX_RECORD,
     ROW_NOISE_INTERVAL,
+    ROW_FLOATING_TIME,
     ROW_PICK_WINDOW,
     ROW_RATIO_WINDOW,
     ROW_SPECTRUM,
@@ -119,6 +120,14 @@ const struct option_row hit_option_rows[HIT_OPTION_ROWS] = {
                             FIELD(noise_interval),
                             .sentence = "Time over which the noise is measured, at multiples of it "
                                         "in each epoch; 0: it is not, which is faster."},
+    [ROW_FLOATING_TIME] = {.key = "floating time",
+                           .type = OPTION_SPAN,
+                           .minimum = 1,
+                           .maximum = FRAMES_MAX,
+                           .fallback_words = "1 s, at least a frame",
+                           FIELD(floating_time),
+                           .sentence = "Averaging time of the input's mean square that `floating "
+                                       "threshold` follows, with hits and without."},
     [ROW_PICK_WINDOW] = {.key = "pick window",
                          .type = OPTION_SPAN,
                          .maximum = RECORD_MAX,
@@ -146,8 +155,8 @@ const struct option_row hit_option_rows[HIT_OPTION_ROWS] = {
      .maximum = 1e6,
      .fallback = "0",
      FIELD(floating),
-     .sentence = "The threshold is at least so many times the RMS of the last noise interval "
-                 "without a hit; 0: it is fixed."},
+     .sentence = "The threshold is at least so many times the RMS of the input, averaged over "
+                 "`floating time` with hits and without (ASTM E1316); 0: it is fixed."},
     {ANALYSIS_ROW_COUNTS, FIELD(counts)},
     {.key = "energy over",
      .type = OPTION_CHOICE,
@@ -244,6 +253,11 @@ static void check_frames(const struct option_check *check, struct analysis_optio
     if (own->rules.max_duration == 0)
         own->rules.max_duration = 1; /* reported */
     own->noise_frames = frames_of(check, ROW_NOISE_INTERVAL, own->noise_interval, rate);
+    own->floating_frames = own->floating_time != NULL
+                               ? frames_of(check, ROW_FLOATING_TIME, own->floating_time, rate)
+                               : (uint64_t)fmax(1, nearbyint(rate));
+    if (own->floating_frames == 0)
+        own->floating_frames = 1; /* reported */
     own->features = (struct hit_features_options){
         .rate_hz = rate,
         .counts = own->counts,
@@ -343,6 +357,13 @@ void hit_options_check(const struct option_check *check, struct analysis_options
     if (own->floating > 0 && own->noise_frames == 0)
         option_error(check, "floating threshold",
                      "`floating threshold` needs the noise: write `noise interval = 100 ms`");
+    if (own->floating > 0 && own->floating_frames < own->noise_frames)
+        option_warning(check, "floating time",
+                       "`floating time` is shorter than `noise interval`, whose ends are when the "
+                       "threshold changes: it follows each interval alone; write more");
+    if (own->floating == 0 && option_given(check, "floating time"))
+        option_warning(check, "floating time",
+                       "`floating time` does nothing without `floating threshold`");
     if (own->rules.max_duration <= own->rules.hdt)
         option_warning(check, "max duration",
                        "`max duration` is not longer than `hdt`: every hit ends by timeout");
@@ -378,7 +399,8 @@ void hit_options_report(const struct analysis_options *options, FILE *out)
     if (own->noise_frames > 0) {
         fprintf(out, "%19snoise over %s", "", time_text(options, own->noise_frames, text));
         if (own->floating > 0)
-            fprintf(out, ", threshold at least %g times its RMS", own->floating);
+            fprintf(out, ", threshold at least %g times the input's RMS over %s", own->floating,
+                    time_text(options, own->floating_frames, text));
         fputc('\n', out);
     }
     if (own->transient_frames > 0)
@@ -409,14 +431,15 @@ struct json_t *hit_options_describe(const struct analysis_options *options)
     for (uint32_t b = 0; b < features->band_count; b++)
         json_array_append_new(
             bands, json_pack("[f, f]", features->bands[b].from_hz, features->bands[b].until_hz));
-    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:s, s:I, s:o}",
+    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:s, s:I, s:o}",
                      "thresholds", thresholds, "counts", analysis_counts[own->counts].word,
                      "hdt_frames", (json_int_t)rules->hdt, "hlt_frames", (json_int_t)rules->hlt,
                      "pdt_frames", (json_int_t)rules->pdt, "max_duration_frames",
                      (json_int_t)rules->max_duration, "post_duration_frames",
                      (json_int_t)rules->post_duration, "noise_interval_frames",
                      (json_int_t)own->noise_frames, "floating_threshold", own->floating,
-                     "pre_trigger_frames", (json_int_t)rules->pre_trigger, "transient_frames",
+                     "floating_time_frames", (json_int_t)own->floating_frames, "pre_trigger_frames",
+                     (json_int_t)rules->pre_trigger, "transient_frames",
                      (json_int_t)own->transient_frames, "picker", picker_choices[own->picker].word,
                      "spectrum_frames", (json_int_t)features->spectrum_points, "bands_hz", bands);
 }

@@ -21,7 +21,7 @@ struct hit_options {
     /* As written. */
     struct option_values thresholds, bands;
     const struct option_value *hdt, *hlt, *pdt, *max_duration, *pre_trigger, *post_duration,
-        *max_record, *noise_interval, *pick_window, *ratio_window, *spectrum;
+        *max_record, *noise_interval, *floating_time, *pick_window, *ratio_window, *spectrum;
     enum hit_counts counts;
     enum hit_picker picker;
     uint32_t energy_to_end;
@@ -34,13 +34,14 @@ struct hit_options {
     struct detector_rules rules;
     struct hit_features_options features;
     uint64_t noise_frames;     /* I; 0: no noise is measured */
+    uint64_t floating_frames;  /* T, at least 1 */
     uint32_t transient_frames; /* of an event: pre-trigger and max record; 0: it has none */
     uint32_t queue_blocks;
     struct analysis_field fields[HIT_FIELDS_MAX];
     uint32_t field_count;
 };
 
-enum { HIT_OPTION_ROWS = 20 };
+enum { HIT_OPTION_ROWS = 21 };
 extern const struct option_row hit_option_rows[HIT_OPTION_ROWS];
 
 void hit_options_check(const struct option_check *check, struct analysis_options *options);

@@ -31,7 +31,7 @@
 #include "analysis/pieces.h"
 #include "analysis/saturation.h"
 
-enum { STATE_VERSION = 2 };
+enum { STATE_VERSION = 3 };
 
 static const uint64_t none = UINT64_MAX;
 
@@ -236,11 +236,12 @@ static void take_noise(struct analysis *a)
 {
     for (uint32_t c = 0; c < a->channels; c++) {
         const double rms = noise_take(&a->noise, c);
-        if (isnan(rms))
-            continue;
-        a->detectors[c].noise_rms = rms;
+        if (!isnan(rms))
+            a->detectors[c].noise_rms = rms;
         if (a->own->floating > 0)
-            set_threshold(a, c, fmax(hit_options_threshold(a->options, c), a->own->floating * rms));
+            set_threshold(a, c,
+                          fmax(hit_options_threshold(a->options, c),
+                               a->own->floating * noise_average(&a->noise, c)));
     }
 }
 
@@ -331,6 +332,7 @@ static void begin_epoch(struct analysis *a, const struct analysis_run *run)
     a->edge_causes = 0;
     saturation_reset(&a->saturation);
     noise_restart(&a->noise, run->first_frame);
+    noise_forget(&a->noise);
     for (uint32_t c = 0; c < a->channels; c++) {
         set_threshold(a, c, hit_options_threshold(a->options, c));
         a->detectors[c].noise_rms = NAN;
@@ -478,7 +480,7 @@ static bool take_memory(struct analysis *a)
            a->open_first != NULL && a->limit != NULL && a->smallest != NULL && a->largest != NULL &&
            a->busy != NULL && a->loud != NULL && a->arms != NULL && a->complete.items != NULL &&
            saturation_open(&a->saturation, a->channels) == 0 &&
-           noise_open(&a->noise, a->channels, a->own->noise_frames) == 0 &&
+           noise_open(&a->noise, a->channels, a->own->noise_frames, a->own->floating_frames) == 0 &&
            hit_features_open(&a->own->features, &a->features) == 0 &&
            hit_queue_open(a->own->queue_blocks, a->own->transient_frames, &a->queue) == 0;
 }

@@ -12,7 +12,7 @@ CUT, EDGE, INCOMPLETE = 1 << 16, 1 << 17, 1 << 19
 FLT_MIN = float(np.finfo(np.float32).tiny)
 
 DEFAULTS = {"hdt": 0, "hlt": 0, "pdt": 0, "longest": 10 ** 15, "counts": "positive", "energy": "duration",
-            "pre": 0, "post": 0, "record": 0, "interval": 0, "floating": 0.0, "picker": "threshold",
+            "pre": 0, "post": 0, "record": 0, "interval": 0, "floating": 0.0, "floating_time": 100000, "picker": "threshold",
             "interpolate": False, "window": 0, "alpha": 5.0, "ratio": 100, "points": 0, "bands": (), "settling": 0}
 
 
@@ -133,7 +133,8 @@ def channel_hits(x, valid, saturated, invalid, base, o):
     may_begin, after_timeout, noise, threshold = 0, None, None, base
     armed = {"+": False, "-": False}
     before = None                       # the frame before: None, or whether it was above on the positive side
-    interval, quiet, square = o["interval"], False, 0.0
+    interval, quiet, whole, square, average = o["interval"], False, False, 0.0, None
+    weight = -np.expm1(-interval / o["floating_time"])
 
     def close(end, flags=0, causes=0):
         hit.update(end=end, flags=hit["flags"] | flags, causes=hit["causes"] | causes)
@@ -152,14 +153,17 @@ def channel_hits(x, valid, saturated, invalid, base, o):
         if i == len(x):
             break
         if interval and i % interval == 0:
-            if quiet and i > 0:
-                noise = np.sqrt(square / interval)
-                threshold = max(base, o["floating"] * noise)
-            quiet, square = True, 0.0
+            if whole and i > 0:
+                mean = square / interval
+                average = mean if average is None else average + weight * (mean - average)
+                noise = np.sqrt(mean) if quiet else noise
+                if o["floating"] > 0:
+                    threshold = max(base, o["floating"] * np.sqrt(average))
+            whole, quiet, square = True, True, 0.0
         if not valid[i]:
             if hit:
                 close(i - 1, CUT, causes_at(invalid, i))
-            hit, before, quiet = None, None, False
+            hit, before, quiet, whole = None, None, False, False
             continue
         edge = i == 0 or not valid[i - 1]
         above, positive = abs(value) > threshold, value > threshold

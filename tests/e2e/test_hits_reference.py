@@ -72,7 +72,7 @@ def random_options(rng, rate):
          "alpha": float(rng.choice((2, 5, 50))), "ratio": int(rng.choice((1, 5, 20))),
          "points": int(rng.choice((0, 0, 64, 256)))}
     if o["interval"]:
-        o["floating"] = float(rng.choice((0, 3, 6)))
+        o["floating"], o["floating_time"] = float(rng.choice((0, 1.5, 3))), int(rng.choice((64, 1000, 20000)))
     if o["picker"] != "threshold" or o["points"]:
         o["hdt"] = max(o["hdt"], 5)  # thousands of them would take the reference minutes
     if o["points"]:
@@ -88,6 +88,8 @@ def settings_of(o, thresholds):
          "floating threshold": repr(o.get("floating", 0.0)), "picker": o["picker"],
          "interpolate": "yes" if o["interpolate"] else "no", "pick window": f"{o['window']} frames",
          "alpha": repr(o["alpha"]), "ratio window": f"{o['ratio']} frames", "spectrum": f"{o['points']} frames"}
+    if o.get("floating"):
+        s["floating time"] = f"{o['floating_time']} frames"
     if o.get("bands"):
         s["bands"] = ", ".join(f"{low!r} Hz - {high!r} Hz" for low, high in o["bands"])
     return s

@@ -220,7 +220,7 @@ static const struct {
     {SECTION_ANALYSIS, "hlt", NULL, {"threshold", "5 V"}},
     {SECTION_ANALYSIS, "max duration", NULL, {"threshold", "5 V"}},
     {SECTION_ANALYSIS, "counts", NULL, {"threshold", "5 V"}},
-    {SECTION_ANALYSIS, "thickness", NULL, {"gate", "a: width 10 us, level 0.1"}},
+    {SECTION_ANALYSIS, "thickness", NULL, {"gate", "a: width 10 us, level 0.1 V"}},
     {SECTION_ANALYSIS, "thickness", NULL, {"sound velocity", "5920 m/s"}},
     {SECTION_ANALYSIS, "probe separation", NULL, {"sound velocity", "5920 m/s"}},
     {SECTION_ANALYSIS, "envelope low", NULL, {"envelope high", "90 kHz"}},
@@ -387,7 +387,7 @@ static const struct {
     {SECTION_ANALYSIS, "from", "4 us"},
     {SECTION_ANALYSIS, "range", "40 us"},
     {SECTION_ANALYSIS, "tcg", "0 us 0 dB, 20 us 12 dB"},
-    {SECTION_ANALYSIS, "gate", "backwall: start 2 us, width 10 us, level 0.1"},
+    {SECTION_ANALYSIS, "gate", "backwall: start 2 us, width 10 us, level 0.1 V"},
     {SECTION_ANALYSIS, "probe separation", "20 mm"},
     {SECTION_ANALYSIS, "sensors", "0 m 0 m, 2 m 0 m, 2 m 1 m, 0 m 1 m"},
     {SECTION_ANALYSIS, "extent", "0 m 0 m, 2 m 1 m"},
@@ -403,6 +403,7 @@ static const struct {
     {SECTION_ANALYSIS, "pulsers", "1, 2"},
     {SECTION_ANALYSIS, "interval", "10 ms"},
     {SECTION_ANALYSIS, "threshold", "40 dB(AE)"},
+    {SECTION_ANALYSIS, "floating time", "500 ms"},
     {SECTION_ANALYSIS, "hdt", "200 us"},
     {SECTION_ANALYSIS, "hlt", "300 us"},
     {SECTION_ANALYSIS, "max duration", "50 ms"},
@@ -416,7 +417,7 @@ static const struct {
     {SECTION_ANALYSIS, "speed", "1500 rpm"},
     {SECTION_ANALYSIS, "tacho", "2"},
     {SECTION_ANALYSIS, "tacho level", "0.5 V"},
-    {SECTION_ANALYSIS, "tacho hysteresis", "0.1"},
+    {SECTION_ANALYSIS, "tacho hysteresis", "0.1 V"},
     {SECTION_ANALYSIS, "elements", "9"},
     {SECTION_ANALYSIS, "element diameter", "7.94 mm"},
     {SECTION_ANALYSIS, "pitch diameter", "39.04 mm"},
@@ -520,10 +521,10 @@ static const char *kept_by(int type)
 {
     static const char *const limits[ANALYSIS_EVENT_KINDS] = {
         [ANALYSIS_HIT] = "peak_db > 45, duration_us >= 50",
-        [ANALYSIS_INTERVAL] = "rms > 0.1",
+        [ANALYSIS_INTERVAL] = "rms > 0.1 V",
         [ANALYSIS_SOURCE] = "x_mm > 0",
         [ANALYSIS_ASCAN] = "averages > 0",
-        [ANALYSIS_CONDITION] = "rms > 0.1",
+        [ANALYSIS_CONDITION] = "rms > 0.1 V",
     };
     return limits[analysis_at(type)->emits];
 }

@@ -384,10 +384,17 @@ static void test_noise_comes_from_quiet_intervals(void **state)
     struct analysis_world world;
     analysis_world_hits(&world, 1,
                         (const char *[]){"threshold = 10 V", "hdt = 10", "noise interval = 100",
-                                         "floating threshold = 8", NULL});
+                                         "floating threshold = 4", "floating time = 200", NULL});
     analysis_world_put(&world, &signal, 0, 500);
     assert_int_equal(world.count, 6);
-    static const double noise[] = {1, 3, 3}, threshold[] = {10, 24, 24};
+    /* Mean squares of the intervals, the first of a hit's neighbours; noise is of those without. */
+    static const double square[] = {1, 0.99 * 4 + 9, 9, 0.99 * 16 + 9};
+    double mean[4] = {square[0]}, threshold[3];
+    for (int i = 1; i < 4; i++)
+        mean[i] = mean[i - 1] + (1 - exp(-0.5)) * (square[i] - mean[i - 1]);
+    static const double noise[] = {1, 3, 3};
+    for (int k = 0; k < 3; k++)
+        threshold[k] = fmax(10, 4 * sqrt(mean[k == 2 ? 3 : 2 * k]));
     for (size_t k = 0, at = 0; k < 3; k++, at++) {
         at = analysis_world_next_ordered(&world, at);
         near(analysis_world_hit(&world, at)->noise_rms, noise[k], 1e-15);
@@ -395,6 +402,65 @@ static void test_noise_comes_from_quiet_intervals(void **state)
         near(analysis_world_hit(&world, at)->margin_db, 20 * log10(threshold[k] / noise[k]), 1e-14);
     }
     analysis_world_close(&world);
+}
+
+/* The RMS of noise rises tenfold for good: the threshold follows with the averaging time, although
+ * hits are open all along; a burst behind is a hit of its own, and a long one raises the threshold
+ * by as much as the documentation says. */
+static void test_floating_threshold_follows_a_step(void **state)
+{
+    (void)state;
+    enum {
+        T = 10000,
+        STEP = 20000,
+        BURST = 80000,
+        LONG = 90000,
+        LASTS = 5000,
+        BEHIND = LONG + LASTS + 500,
+        END = 120000
+    };
+    float *samples = calloc(END, sizeof *samples);
+    assert_non_null(samples);
+    struct random_state random = {7};
+    for (int i = 0; i < END; i++) {
+        const double rms = i < STEP ? 0.1 : 1;
+        samples[i] = (float)(rms * sqrt(3) * (2 * random_unit(&random) - 1)); /* uniform */
+    }
+    for (int i = 0; i < 50; i++)
+        samples[BURST + i] = i % 2 == 0 ? 20 : -20;
+    for (int i = 0; i < LASTS; i++)
+        samples[LONG + i] = i % 2 == 0 ? 20 : -20;
+    samples[BEHIND] = 100;
+    const struct analysis_signal signal = {
+        .channels = 1, .frames = END, .samples = samples, .rate_hz = RATE};
+    struct analysis_world world;
+    analysis_world_hits(&world, 1,
+                        (const char *[]){"threshold = 100 mV", "hdt = 100", "max duration = 2000",
+                                         "noise interval = 1000", "floating threshold = 3",
+                                         "floating time = 10000", NULL});
+    analysis_world_put(&world, &signal, 0, END);
+    int during = 0, bursts = 0;
+    double raised = 0;
+    for (size_t at = 0; at < world.count; at++) {
+        const struct analysis_event *event = &world.events[at].event;
+        if (!event->ordered)
+            continue;
+        const struct hit *hit = analysis_world_hit(&world, at);
+        during += event->frame >= STEP && event->frame < BURST;
+        assert_true(event->frame < STEP + T || event->frame >= BURST);
+        if (event->frame == BURST) {
+            bursts++;
+            near(hit->threshold, 3, 0.05);
+            assert_int_equal(hit->last_frame, BURST + 49);
+        }
+        if (event->frame == BEHIND)
+            raised = hit->threshold;
+    }
+    assert_in_range(during, 1, 10); /* the noise, until 3 RMS are above its largest sample */
+    assert_int_equal(bursts, 1);
+    near(raised, 3 * sqrt(1 + (400 - 1) * (1 - exp(-(double)LASTS / T))), 0.01);
+    analysis_world_close(&world);
+    free(samples);
 }
 
 /* ---- bounds ------------------------------------------------------------------------------ */
@@ -581,6 +647,7 @@ int main(void)
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_saturation_spreads_over_the_filter),
         cmocka_unit_test(test_noise_comes_from_quiet_intervals),
+        cmocka_unit_test(test_floating_threshold_follows_a_step),
         cmocka_unit_test(test_queue_is_bounded),
         cmocka_unit_test(test_queue_holds_short_hits_behind_a_long_wait),
         cmocka_unit_test(test_hostile),
