@@ -18,7 +18,7 @@ count cover create cross-check cut debounce declare decode deduplicate defer def
 determine disable discard divide document double draw drop enable encode end enforce enlarge ensure estimate exclude explain expect
 expire export extend extract fail fade fall fetch fill filter find finish fix flag flush fold follow forbid force forget fork format forward
 free freeze generate get give grant group guard halve hand handle hash hide hold honour identify ignore implement import improve include
-increase index inherit initialise inline insert install introduce invalidate isolate issue join judge keep label lay let limit link list
+increase index inherit initialise inline insert install introduce invalidate isolate issue join judge keep label lay leave let limit link list
 listen load lock log loop lower make map mark mask match measure mend merge migrate mirror move multiply mute name normalise note notify
 number obey offer omit open order pace parse part pass pause pin place plan play point poll prefer prepare preserve prevent print probe
 process promise propagate protect prove publish pull push put query queue quote raise read rebuild recalculate receive recognise
