@@ -81,6 +81,7 @@ struct sink_stream {
 struct sink_identity {
     uint32_t ssrc;     /* RTP */
     uint16_t sequence; /* RTP: of the next packet */
+    uint16_t port;     /* RTP: it sends from here; 0: not known */
 };
 
 /* Frames [from, until) of an epoch that were put and never delivered. */

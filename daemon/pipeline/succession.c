@@ -96,6 +96,7 @@ static void walk_record(struct codec *c, struct record *record)
         codec_text(c, sink->name, sizeof sink->name);
         codec_u32(c, &sink->identity.ssrc);
         codec_u16(c, &sink->identity.sequence);
+        codec_u16(c, &sink->identity.port);
         walk_ledger(c, &record->ledgers[i]);
         walk_losses(c, &record->losses[i]);
     }

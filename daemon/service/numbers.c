@@ -69,6 +69,7 @@ static bool read_sink(json_t *object, struct heritage *h)
     snprintf(sink->name, sizeof sink->name, "%s", name);
     sink->identity.ssrc = (uint32_t)number_of(object, "ssrc");
     sink->identity.sequence = (uint16_t)number_of(object, "sequence");
+    sink->identity.port = (uint16_t)number_of(object, "port");
     return true;
 }
 
@@ -126,9 +127,11 @@ static json_t *stream_json(const struct heritage *h, uint64_t ahead)
 {
     json_t *sinks = json_array();
     for (uint32_t i = 0; i < h->sink_count; i++)
-        json_array_append_new(sinks, json_pack("{s:s, s:I, s:I}", "name", h->sinks[i].name, "ssrc",
-                                               (json_int_t)h->sinks[i].identity.ssrc, "sequence",
-                                               (json_int_t)h->sinks[i].identity.sequence));
+        json_array_append_new(sinks,
+                              json_pack("{s:s, s:I, s:I, s:I}", "name", h->sinks[i].name, "ssrc",
+                                        (json_int_t)h->sinks[i].identity.ssrc, "sequence",
+                                        (json_int_t)h->sinks[i].identity.sequence, "port",
+                                        (json_int_t)h->sinks[i].identity.port));
     const struct stream_numbers *numbers = &h->numbers;
     return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:o}", "name", h->stream, "next epoch",
                      (json_int_t)(numbers->epochs + ahead), "next record",

@@ -452,6 +452,7 @@ class Results(threading.Thread):
     def __init__(self, port, frame_bytes=4):
         super().__init__(daemon=True)
         self.packets = []
+        self.senders = set()  # where they come from
         self.frame_bytes = frame_bytes
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         make_receive_buffer(self.socket)
@@ -463,9 +464,10 @@ class Results(threading.Thread):
     def run(self):
         while not self.ends:
             try:
-                packet = self.socket.recv(65536)
+                packet, sender = self.socket.recvfrom(65536)
             except socket.timeout:
                 continue
+            self.senders.add(sender)
             elements, end = header_elements(packet)
             causes, epoch = struct.unpack(">xxH8xI", elements[3])
             first = struct.unpack_from(">Q", elements[4])[0]

@@ -323,7 +323,7 @@ static void rtp_ledger(const struct sink *s, struct sink_ledger *ledger)
 
 static void rtp_identity(const struct sink *s, struct sink_identity *identity)
 {
-    *identity = (struct sink_identity){s->ssrc, s->sequence};
+    *identity = (struct sink_identity){s->ssrc, s->sequence, socket_port(s->fd)};
 }
 
 /* The SSRC was taken at open, for the SDP file. */
@@ -417,6 +417,7 @@ static int rtp_open(const struct sink_options *options, const struct io_environm
     s->factor = rtp_results(options).factor;
     s->newest.decimate = (uint16_t)(options->stream.decimate > 1 ? options->stream.decimate : 1);
     rtp_numbers_begin(options, &s->ssrc, &s->sequence);
+    const uint16_t port = options->identity != NULL ? options->identity->port : 0;
     s->options.identity = NULL;
 
     s->way.options = (struct socket_send_options){
@@ -425,6 +426,7 @@ static int rtp_open(const struct sink_options *options, const struct io_environm
         .interface = own->interface,
         .ttl = own->ttl,
         .buffer_bytes = own->send_buffer_bytes,
+        .port = port,
     };
     struct problem absent;
     int error = socket_open_send(&s->way.options, &s->fd, &s->way.to, &absent);

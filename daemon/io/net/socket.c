@@ -430,13 +430,30 @@ int socket_connect_send(int fd, const struct socket_send_options *options, const
     return 0;
 }
 
+/* The port of the sink before, which may still have it: receivers know a sender by its port, too.
+ * Where it cannot be had the kernel chooses another. */
+static void bind_port(int fd, const struct address *to, uint16_t port)
+{
+    struct sockaddr_storage any = {.ss_family = to->storage.ss_family}; /* of every interface */
+    if (port == 0)
+        return;
+    set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+    address_set_port(&any, port);
+    if (bind(fd, (const struct sockaddr *)&any, to->bytes) != 0)
+        log_debug("port %u cannot be sent from any more: %s", port, strerror(errno));
+}
+
 int socket_open_send(const struct socket_send_options *options, int *fd, struct address *to,
                      struct problem *problem)
 {
     int error = address_resolve(options->address, false, to, problem);
     if (error != 0 || (error = open_socket(to, fd, problem)) != 0)
         return error;
+    bind_port(*fd, to, options->port);
     error = socket_connect_send(*fd, options, to, problem);
+    /* Another sink of this user may take its place before it is closed. Not earlier: else the
+     * kernel could choose a port that such a socket has. */
+    set_option(*fd, SOL_SOCKET, SO_REUSEPORT, 1);
     if (error != 0 && error != ERROR_ABSENT) {
         close(*fd);
         *fd = -1;

@@ -56,6 +56,7 @@ struct socket_send_options {
     const char *interface; /* for groups */
     uint32_t ttl;          /* 0: the kernel's choice */
     uint64_t buffer_bytes; /* 0: the kernel's choice */
+    uint16_t port;         /* to send from, where it is free or of this user's daemon; 0: any */
 };
 
 /* Opens a connected, non-blocking socket; close it with close(2). `to`: where it sends. Returns 0,

@@ -117,7 +117,7 @@ static void test_who_sends(void **state)
     assert_int_equal(other, 5);
     own.ssrc_set = false;
     options.partition = NULL;
-    options.identity = &(struct sink_identity){6, 7};
+    options.identity = &(struct sink_identity){.ssrc = 6, .sequence = 7};
     rtp_numbers_begin(&options, &other, &sequence);
     assert_int_equal(other, 6);
     assert_int_equal(sequence, 7);
