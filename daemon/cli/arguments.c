@@ -47,6 +47,8 @@ static const struct argument_row table[] = {
      "Print which way is chosen for each stream of a configuration and why, with what --tune measured. Touches no socket."},
     {"--measure-loopback", NULL, "FILE", true, AT(config_path), NONE, COMMAND_MEASURE_LOOPBACK, "--measure-loopback [FILE]",
      "Play chirps on every sound card of a configuration that has duplex = yes, find the round trip from its outputs to its inputs, which must be connected, and keep it in `cache` for the runs to come."},
+    {"--repair", NULL, "FILE", false, AT(repair_path), NONE, COMMAND_REPAIR, "--repair FILE",
+     "Write a copy, FILE-repaired.SUFFIX, of a recording whose recorder died or that was cut, with a header that fits its samples, and its sidecar. The file itself is not changed; one that is still being written is refused."},
     {"--kernels", NULL, "DIR", false, AT(kernels_dir), NONE, NO_COMMAND, "--kernels DIR",
      "Use OpenCL kernels from this folder in place of the built-in ones of the same name."},
     {"--variant", NULL, "NAME", false, AT(variant), NONE, NO_COMMAND, "--variant NAME",

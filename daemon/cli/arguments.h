@@ -24,6 +24,7 @@ enum command {
     COMMAND_EXPLAIN,
     COMMAND_MEASURE_LOOPBACK,
     COMMAND_STATUS,
+    COMMAND_REPAIR,
     COMMAND_HELP,
     COMMAND_HELP_CONFIG,
     COMMAND_HELP_OSC,
@@ -43,6 +44,7 @@ struct arguments {
     const char *variant;
     const char *status_json;
     const char *socket_path; /* COMMAND_STATUS */
+    const char *repair_path; /* COMMAND_REPAIR */
     bool watch;              /* COMMAND_STATUS: repeats every second */
     bool verbose, quiet;
 };

@@ -11,6 +11,7 @@
 #include "convolve/engine.h"
 #include "core/clock.h"
 #include "core/log.h"
+#include "io/recording/repair_copy.h"
 #include "io/sound/devices.h"
 #include "pipeline/takeover.h"
 #include "report/check.h"
@@ -257,6 +258,17 @@ static int design(const struct arguments *arguments)
     return status;
 }
 
+static int repair(const struct arguments *arguments)
+{
+    struct repaired_copy copy;
+    struct problem problem = {0};
+    if (recording_repair_copy(arguments->repair_path, &copy, &problem) != 0)
+        return fail(&problem);
+    printf("%s: %" PRIu64 " frames (%.6g s); the header of %s announces %" PRIu64 "\n", copy.path,
+           copy.frames, (double)copy.frames / copy.rate_hz, arguments->repair_path, copy.announced);
+    return EXIT_SUCCESS;
+}
+
 int command_run(const struct arguments *arguments)
 {
     static int (*const commands[])(const struct arguments *) = {
@@ -269,6 +281,7 @@ int command_run(const struct arguments *arguments)
         [COMMAND_EXPLAIN] = explain,
         [COMMAND_MEASURE_LOOPBACK] = measure_loopback,
         [COMMAND_STATUS] = show_status,
+        [COMMAND_REPAIR] = repair,
         [COMMAND_HELP] = print_help,
         [COMMAND_HELP_CONFIG] = print_help_config,
         [COMMAND_HELP_OSC] = print_help_osc,

@@ -87,15 +87,22 @@ static void apply_patches(const struct sound_header *header, uint64_t at, uint8_
     }
 }
 
+bool sound_input_read(struct sound_input *input, uint64_t at, void *to, uint64_t bytes)
+{
+    if (at > input->bytes || bytes > input->bytes - at || !read_at(input, at, to, bytes))
+        return false;
+    apply_patches(&input->header, at, to, bytes);
+    return true;
+}
+
 static sf_count_t virtual_read(void *to, sf_count_t bytes, void *context)
 {
     struct sound_input *input = context;
     const sf_count_t left = (sf_count_t)input->bytes - input->at;
     if (bytes > left)
         bytes = left;
-    if (bytes <= 0 || !read_at(input, (uint64_t)input->at, to, (size_t)bytes))
+    if (bytes <= 0 || !sound_input_read(input, (uint64_t)input->at, to, (uint64_t)bytes))
         return 0;
-    apply_patches(&input->header, (uint64_t)input->at, to, (uint64_t)bytes);
     input->at += bytes;
     return bytes;
 }

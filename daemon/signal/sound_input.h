@@ -34,6 +34,9 @@ void sound_input_memory(struct sound_input *input, const void *data, uint64_t by
  * a FLAC. NULL when libsndfile cannot read it: sf_strerror(NULL) says why. Close with sf_close. */
 SNDFILE *sound_input_open(struct sound_input *input, SF_INFO *info);
 
+/* Copies bytes with the right size fields; false when they cannot be read. */
+bool sound_input_read(struct sound_input *input, uint64_t at, void *to, uint64_t bytes);
+
 /* Closes the file. Safe for one that was zeroed with fd -1. */
 void sound_input_close(struct sound_input *input);
 

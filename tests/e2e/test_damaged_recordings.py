@@ -79,6 +79,44 @@ class Damaged(Base):
             self.assertIn("the file holds 6000 frames", daemon.output())
         self.assertEqual((self.sidecar()["frames"], self.sidecar()["complete"]), (6000, True))
 
+    def repair(self, name):
+        return subprocess.run([os.path.join(c.BUILD, "convolvd"), "--repair", self.path(name)], capture_output=True,
+                              text=True, timeout=c.PATIENCE_S, check=False)
+
+    def test_repair(self):
+        """A copy with a right header, and its sidecar; the file itself stays."""
+        for name, announced, held in (("died.wav", 0, 5001), ("cut.wav", 9000, 5001), ("stale.wav", 4000, 5001)):
+            data = wav(held, announced)
+            self.write(name, data)
+            with open(self.path(name + ".json"), "w", encoding="utf-8") as file:
+                json.dump({"file": name, "first_frame": 100, "frames": announced, "complete": False, "invalid": []}, file)
+            done = self.repair(name)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("5001 frames", done.stdout)
+            copy = name.replace(".wav", "-repaired.wav")
+            with open(self.path(copy), "rb") as file:
+                repaired = file.read()
+            self.assertEqual(repaired, wav(held))
+            with open(self.path(name), "rb") as file:
+                self.assertEqual(file.read(), data)
+            sidecar = c.load_json(self.path(copy + ".json"))
+            unflushed = [{"from": 100 + announced, "until": 100 + held, "cause": "unflushed"}] if announced < held else []
+            self.assertEqual((sidecar["frames"], sidecar["repaired"], sidecar["file"], sidecar["invalid"]),
+                             (held, True, copy, unflushed))
+            again = self.repair(name)
+            self.assertEqual(again.returncode, 1)
+            self.assertIn("move it away", again.stderr)
+        self.assertIn("needs no repair", self.repair("died-repaired.wav").stderr)
+
+    def test_repair_leaves_a_file_that_is_written(self):
+        self.write("open.wav", wav(5001, 0))
+        with open(self.path("open.wav"), "ab"):
+            done = self.repair("open.wav")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("still being written", done.stderr)
+        self.assertFalse(os.path.exists(self.path("open-repaired.wav")))
+        self.assertEqual(self.repair("open.wav").returncode, 0)
+
     def test_check_states_the_length(self):
         self.write("cut.wav", wav(6000, 20000))
         with open(self.path("c.conf"), "w", encoding="utf-8") as file:
