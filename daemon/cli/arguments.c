@@ -27,6 +27,8 @@ static const struct argument_row table[] = {
      "Read this configuration (and its fragments, FILE.d/*.conf). A file named without an option means the same; the default is /etc/convolvd/convolvd.conf."},
     {"--check", NULL, "FILE", true, AT(config_path), NONE, COMMAND_CHECK, "--check [FILE]",
      "Print everything that is wrong with a configuration, or what it would do: latency by stage, filter delay, data rates. Exit status 0 if it is right, 1 if not. Touches no device and no socket."},
+    {"--as-service", NULL, NULL, false, NONE, AT(as_service), NO_COMMAND, "--as-service",
+     "With --check: also print what the sandbox of the unit hides, files in /home and folders outside ReadWritePaths= above all, what its user may not read, and which address of the socket unit no stream has. As root it tries the permissions of the unit's user."},
     {"--help-config", NULL, NULL, false, NONE, NONE, COMMAND_HELP_CONFIG, "--help-config",
      "Describe every section and key of the configuration."},
     {"--help-osc", NULL, NULL, false, NONE, NONE, COMMAND_HELP_OSC, "--help-osc",
@@ -135,6 +137,10 @@ int arguments_parse(int argc, char **argv, struct arguments *out, struct problem
     if (out->out_path != NULL && out->command != COMMAND_DESIGN)
         return problem_set(problem, ERROR_ARGUMENT,
                            "--out goes with --design; results of streams go to a [sink NAME]");
+    if (out->as_service && out->command != COMMAND_CHECK)
+        return problem_set(problem, ERROR_ARGUMENT,
+                           "--as-service goes with --check; write convolvd --check --as-service "
+                           "FILE");
     if ((out->watch || out->socket_path != NULL) && out->command != COMMAND_STATUS)
         return problem_set(
             problem, ERROR_ARGUMENT, "%s goes with --status; write convolvd --status %s",

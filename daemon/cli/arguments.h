@@ -46,6 +46,7 @@ struct arguments {
     const char *socket_path; /* COMMAND_STATUS */
     const char *repair_path; /* COMMAND_REPAIR */
     bool watch;              /* COMMAND_STATUS: repeats every second */
+    bool as_service;         /* COMMAND_CHECK */
     bool verbose, quiet;
 };
 

@@ -15,6 +15,7 @@
 #include "io/sound/devices.h"
 #include "pipeline/takeover.h"
 #include "report/check.h"
+#include "report/sandbox.h"
 #include "report/tuning.h"
 #include "config/config.h"
 #include "control/client.h"
@@ -98,6 +99,17 @@ static int check(const struct arguments *arguments)
         return EXIT_FAILURE;
     struct config_errors errors = {0};
     int error = check_print(config, stdout, &errors);
+    if (arguments->as_service && error == 0) {
+        struct sandbox *sandbox = malloc(sizeof *sandbox);
+        error = sandbox != NULL ? 0 : ERROR_MEMORY;
+        if (sandbox != NULL) {
+            sandbox_learn(config->path, sandbox);
+            sandbox_check(config, sandbox, NULL, &errors);
+        }
+        free(sandbox);
+        if (errors.errors > 0)
+            error = ERROR_CONFIG;
+    }
     print_errors(&errors, error, config->path);
     config_free(config);
     return error == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -211,6 +211,15 @@ struct config_alarm {
     bool exec;
 };
 
+/* A file, folder or address that the configuration names, for checks of the world around it. */
+struct config_path {
+    const char *path; /* with its folder; of an address its text */
+    const char *key;
+    struct config_place place;
+    bool written, folder; /* else read; a file */
+    bool received;        /* an address that a stream receives from */
+};
+
 /* A setting that cannot change while the daemon runs. */
 struct config_fixed {
     const char *section, *key; /* key "": the section as a whole */
@@ -247,8 +256,10 @@ struct config {
     uint32_t alarm_count;
     const char *path; /* the main file's name */
     struct config_fragments fragments;
-    char hash[CONFIG_HASH_TEXT];      /* SHA-256 of every setting made, in order of section and key;
-                                         comments do not count */
+    char hash[CONFIG_HASH_TEXT]; /* SHA-256 of every setting made, in order of section and key;
+                                    comments do not count */
+    const struct config_path *paths;
+    unsigned path_count;
     const struct config_fixed *fixed; /* the keys that fixed_hash covers */
     unsigned fixed_count;
     char fixed_hash[CONFIG_HASH_TEXT];  /* of what cannot change while running: [device] and the

@@ -313,6 +313,55 @@ static int build_config(struct build *build)
     return status;
 }
 
+static bool is_named(const struct raw_section *section, const struct option_row *row)
+{
+    const bool received = section->kind == SECTION_STREAM && row->type == OPTION_ADDRESS;
+    return row->type == OPTION_PATH || received;
+}
+
+/* The paths and addresses as they are written. 0 or ERROR_MEMORY. */
+static int collect_paths(struct build *build)
+{
+    const struct raw *raw = build->raw;
+    size_t most = 0;
+    for (unsigned s = 0; s < raw->count; s++)
+        for (unsigned i = 0; i < schema_count(raw->sections[s]->kind); i++)
+            most += raw->sections[s]->settings[i].value_count;
+    struct config_path *paths = config_alloc(build->memory, most + 1, sizeof *paths);
+    if (paths == NULL)
+        return ERROR_MEMORY;
+    build->config->paths = paths;
+    for (unsigned s = 0; s < raw->count; s++) {
+        const struct raw_section *section = raw->sections[s];
+        const enum section_kind kind = section->kind;
+        for (unsigned i = 0; i < schema_count(kind); i++) {
+            const struct raw_setting *setting = &section->settings[i];
+            const struct schema_key *key = schema_for(schema_at(kind, i), section->type);
+            for (unsigned k = 0; is_named(section, &key->row) && k < setting->count &&
+                                 k < setting->value_count && setting->given == GIVEN_SET;
+                 k++) {
+                const char *text = setting->values[k].text;
+                const bool address = key->row.type == OPTION_ADDRESS;
+                const bool folder = key == schema_key(KEY_RUNTIME_DIRECTORY) ||
+                                    key == schema_key(KEY_STATE_DIRECTORY) ||
+                                    key == schema_key(KEY_CACHE);
+                const bool file = key == schema_key(KEY_STATUS_FILE) ||
+                                  (kind == SECTION_SINK && strcmp(key->row.key, "key") != 0);
+                const char *path = address ? text : build_path(build, text, setting->place);
+                if (path == NULL)
+                    return ERROR_MEMORY;
+                paths[build->config->path_count++] = (struct config_path){.path = path,
+                                                                          .key = key->row.key,
+                                                                          .place = setting->place,
+                                                                          .written = folder || file,
+                                                                          .folder = folder,
+                                                                          .received = address};
+            }
+        }
+    }
+    return 0;
+}
+
 /* Takes over `raw` and its memory. */
 static int finish(struct raw *raw, const char *name, const struct config_world *world, int status,
                   struct config **out)
@@ -339,6 +388,8 @@ static int finish(struct raw *raw, const char *name, const struct config_world *
         if (status == 0 && raw->errors->errors == 0) {
             config_results(&build);
             status = config_hashes(&build);
+            if (status == 0)
+                status = collect_paths(&build);
         }
     }
     config_errors_sort(raw->errors, name);

@@ -87,6 +87,10 @@ int devices_find(struct device_found *found, int capacity, int cpu_threads, stru
             describe(platforms[p], ids[d], &found[count].info);
         }
     }
+    if (count == 0 && pocl_cache_unusable())
+        return problem_set(problem, ERROR_NO_DEVICE,
+                           "no OpenCL device: PoCL shows none without a folder that it may write; "
+                           "write such a folder as `cache` in [device], or as $HOME");
     if (count == 0)
         return problem_set(problem, ERROR_NO_DEVICE,
                            "no OpenCL device: install pocl-opencl-icd (for the CPU) or your GPU "

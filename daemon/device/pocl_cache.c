@@ -68,6 +68,13 @@ static bool own_choice(char path[PATH_BYTES])
     return home != NULL && snprintf(path, PATH_BYTES, "%s/.cache/pocl", home) < PATH_BYTES;
 }
 
+static bool unusable;
+
+bool pocl_cache_unusable(void)
+{
+    return unusable;
+}
+
 int pocl_cache_direct(const char *cache_dir, uint64_t needed_bytes)
 {
     const char *set = getenv("POCL_CACHE_DIR");
@@ -82,7 +89,7 @@ int pocl_cache_direct(const char *cache_dir, uint64_t needed_bytes)
             return 0;
         setenv("POCL_CACHE_DIR", path, 0);
     } else if (!own_choice(path)) {
-        return 0; /* without a home PoCL takes a directory in /tmp */
+        snprintf(path, sizeof path, "/tmp"); /* PoCL's choice without a home */
     }
     char reason[160] = "the disk is full";
     int error = pocl_cache_writable(path);
@@ -107,6 +114,7 @@ int pocl_cache_direct(const char *cache_dir, uint64_t needed_bytes)
                     path, reason, other, (unsigned long long)(needed_bytes >> 20));
         return error;
     }
+    unusable = true;
     log_warning(
         "%s: %s, and no other directory takes compiled kernels; make one writable, with %llu "
         "MiB free, or PoCL shows no device or ends the daemon",

@@ -33,6 +33,8 @@ void pocl_cache_set(const char *cache_dir);
  * ENOSPC for one without room.
  */
 int pocl_cache_direct(const char *cache_dir, uint64_t needed_bytes);
+/* Whether no directory could be written: PoCL then shows no device. */
+bool pocl_cache_unusable(void);
 
 /*
  * Sets the environment of NVIDIA's driver: `cache_dir`/nvidia where that can be written. What the

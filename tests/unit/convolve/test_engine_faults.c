@@ -323,6 +323,21 @@ static void full_disk_is_left_alone(void **state)
     }
     unsetenv("POCL_CACHE_DIR");
     assert_int_equal(pocl_cache_direct("/tmp/convolvd-cache", UINT64_MAX), ENOSPC);
+    assert_true(pocl_cache_unusable());
+    /* Without a home PoCL takes /tmp, which is looked at too. */
+    const char *home = getenv("HOME"), *xdg = getenv("XDG_CACHE_HOME");
+    char homes[2][4096];
+    snprintf(homes[0], sizeof homes[0], "%s", home != NULL ? home : "");
+    snprintf(homes[1], sizeof homes[1], "%s", xdg != NULL ? xdg : "");
+    unsetenv("HOME");
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("POCL_CACHE_DIR");
+    assert_int_equal(pocl_cache_direct(NULL, UINT64_MAX), ENOSPC);
+    assert_int_equal(pocl_cache_direct(NULL, 1), 0);
+    if (home != NULL)
+        setenv("HOME", homes[0], 1);
+    if (xdg != NULL)
+        setenv("XDG_CACHE_HOME", homes[1], 1);
     rmdir("/tmp/convolvd-cache/pocl"); /* the first case's */
     rmdir("/tmp/convolvd-cache");
     unsetenv("POCL_KERNEL_CACHE");
