@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -517,6 +518,34 @@ static int open_streams(struct service *service, struct problem *problem)
     return error < 0 ? error : pipelines_open(&pipelines, &process->pipelines, problem);
 }
 
+static void *wait_for_mutex(void *context)
+{
+    pthread_mutex_lock(context);
+    pthread_mutex_unlock(context);
+    return NULL;
+}
+
+/* "out of memory", unless threads run out: the calls that fail say no more than that. As many as
+ * the rest of the start may want are tried at once. */
+static int describe_shortage(struct problem *problem)
+{
+    enum { TRIED = 8 };
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t threads[TRIED];
+    int count = 0;
+    pthread_mutex_lock(&mutex);
+    while (count < TRIED && pthread_create(&threads[count], NULL, wait_for_mutex, &mutex) == 0)
+        count++;
+    pthread_mutex_unlock(&mutex);
+    for (int i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
+    if (count == TRIED)
+        return problem_set(problem, ERROR_MEMORY, "out of memory");
+    return problem_set(problem, ERROR_SYSTEM,
+                       "no more threads can be started; raise the limit of processes and threads "
+                       "(ulimit -u; LimitNPROC= or TasksMax= in the unit)");
+}
+
 /* Opens what has handles of its own; on failure close_handles closes those that were opened. */
 static int open_watchers(struct service *service, struct problem *problem)
 {
@@ -549,7 +578,7 @@ static int open_watchers(struct service *service, struct problem *problem)
         status_queue_open(&service->process, &service->status) < 0 ||
         alarms_open(&service->process, &service->process.alarms) < 0 ||
         commands_open(&service->process, service->status, &commands_host, &service->commands) < 0)
-        return problem_set(problem, ERROR_MEMORY, "out of memory");
+        return describe_shortage(problem);
     int passed[ROLES];
     for (int role = 0; role < ROLES; role++)
         passed[role] = store_take_listener(service->store, (enum command_role)role);
@@ -617,7 +646,7 @@ int service_run(const struct service_options *options, struct problem *problem)
     open_handles(service);
     error = open_watchers(service, problem);
     if (error == 0 && (error = start_begin(service->start)) < 0)
-        problem_set(problem, error, "no thread can be started (ulimit -u)");
+        describe_shortage(problem);
     if (error < 0)
         close_handles(service);
     loops_run(service->process.loops);
