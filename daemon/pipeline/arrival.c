@@ -7,6 +7,8 @@
 
 static const int64_t silence_ns = 10 * NS_PER_SECOND;
 static const int64_t window_ns = 5 * NS_PER_SECOND;
+/* Between two checks, which come about once a second: the process was stopped. */
+static const int64_t stopped_ns = 3 * NS_PER_SECOND;
 /* Far beyond any jitter of packets that come within a second. */
 static const double tolerance = 0.25;
 
@@ -35,8 +37,23 @@ static enum arrival_event measured(struct arrival *a, uint64_t frames, double ra
     bool first = a->window_ns == 0;
     a->window_ns = now_ns;
     a->window_frames = frames;
+    if (first)
+        return ARRIVAL_NONE;
     bool off = fabs(rate - rate_hz) > tolerance * rate_hz;
-    if (first || off == a->off_rate)
+    const double came_s = (double)(frames - a->right_frames) / rate_hz,
+                 passed_s = seconds(now_ns - a->right_ns);
+    if (off && rate > rate_hz && !a->off_rate && came_s <= passed_s) {
+        const bool told = a->catches_up;
+        a->catches_up = true;
+        *figure = passed_s - came_s;
+        return told ? ARRIVAL_NONE : ARRIVAL_CATCHES_UP;
+    }
+    a->catches_up = false;
+    if (!off) {
+        a->right_ns = now_ns;
+        a->right_frames = frames;
+    }
+    if (off == a->off_rate)
         return ARRIVAL_NONE;
     a->off_rate = off;
     *figure = rate;
@@ -47,8 +64,23 @@ enum arrival_event arrival_check(struct arrival *a, uint64_t frames, double rate
                                  double *figure)
 {
     if (!a->started) {
-        *a = (struct arrival){.started = true, .frames = frames, .grown_ns = now_ns};
+        *a = (struct arrival){.started = true,
+                              .frames = frames,
+                              .grown_ns = now_ns,
+                              .checked_ns = now_ns,
+                              .right_ns = now_ns,
+                              .right_frames = frames};
         return ARRIVAL_NONE;
+    }
+    const int64_t since_ns = now_ns - a->checked_ns;
+    a->checked_ns = now_ns;
+    if (since_ns >= stopped_ns && !a->silent) {
+        a->grown_ns = now_ns;
+        a->frames = frames;
+        a->window_ns = 0;
+        a->catches_up = true;
+        *figure = seconds(since_ns);
+        return ARRIVAL_STOPPED;
     }
     if (frames == a->frames)
         return paused(a, now_ns, figure);

@@ -3,6 +3,10 @@
  * received so far, it says when none have come for ten seconds, when they come again, when for five
  * seconds a quarter too few or too many have come, and when the rate is right again.
  *
+ * A process that was stopped, and a sender whose frames have waited on their way, get them at once
+ * afterwards. Such frames are no wrong rate, as long as they are no more than were due since the
+ * rate was right last, and a stop of the process is no silence of the sender.
+ *
  * Pure state machine, no clock: driven by its arguments. One owner.
  */
 #ifndef CONVOLVD_PIPELINE_ARRIVAL_H
@@ -13,10 +17,12 @@
 
 enum arrival_event {
     ARRIVAL_NONE,
-    ARRIVAL_SILENT,   /* figure: seconds without a frame */
-    ARRIVAL_AGAIN,    /* figure: seconds that the silence has lasted */
-    ARRIVAL_OFF_RATE, /* figure: frames a second */
-    ARRIVAL_ON_RATE,  /* figure: frames a second */
+    ARRIVAL_SILENT,     /* figure: seconds without a frame */
+    ARRIVAL_AGAIN,      /* figure: seconds that the silence has lasted */
+    ARRIVAL_OFF_RATE,   /* figure: frames a second */
+    ARRIVAL_ON_RATE,    /* figure: frames a second */
+    ARRIVAL_STOPPED,    /* figure: seconds since the check before */
+    ARRIVAL_CATCHES_UP, /* figure: seconds by which frames are late */
 };
 
 /* Start zeroed. */
@@ -26,6 +32,10 @@ struct arrival {
     int64_t grown_ns;  /* when they had grown */
     int64_t window_ns; /* the rate is measured from here on; 0: the next frame begins a window */
     uint64_t window_frames;
+    bool catches_up;
+    int64_t checked_ns; /* the last check */
+    int64_t right_ns;   /* the rate was right until then, or the stream began … */
+    uint64_t right_frames;
 };
 
 enum arrival_event arrival_check(struct arrival *arrival, uint64_t frames, double rate_hz,

@@ -58,8 +58,14 @@ static void tell_frames(struct pipeline *pipeline, const struct stream_stats *st
     const struct event_subject subject = {
         .kind = EVENT_LOSS, .severity = LOG_LEVEL_WARNING, .stream = pipeline->stream_config->name};
     if (frames.total > 0)
-        event_raise(&subject, "%" PRIu64 " frames did not arrive: %s", frames.total, frames.text);
-    if (blocks.total > 0)
+        event_raise(&subject, "%" PRIu64 " frames did not arrive: %s%s", frames.total, frames.text,
+                    told->arrival.catches_up ? ", as the stream catches up" : "");
+    if (blocks.total > 0 && told->arrival.catches_up)
+        event_raise(&subject,
+                    "%" PRIu64 " frames were not processed: %s, as the stream catches up: they "
+                    "were late when they came; raw input has them",
+                    blocks.total, blocks.text);
+    else if (blocks.total > 0)
         event_raise(&subject, "%" PRIu64 " frames were not processed: %s; the load is %.0f %%",
                     blocks.total, blocks.text, 100 * stats->load);
     if (frames.total > 0 || blocks.total > 0)
@@ -229,6 +235,19 @@ static void tell_arrival(struct pipeline *pipeline, const struct stream_stats *s
         subject.severity = LOG_LEVEL_NOTICE;
         event_raise(&subject, "frames arrive at the declared rate again");
         break;
+    case ARRIVAL_STOPPED:
+        subject.severity = LOG_LEVEL_NOTICE;
+        event_raise(&subject,
+                    "the daemon did not run for %.1f s: frames that have waited arrive at once",
+                    figure);
+        break;
+    case ARRIVAL_CATCHES_UP:
+        subject.severity = LOG_LEVEL_NOTICE;
+        event_raise(&subject,
+                    "frames arrive faster than the declared rate: they catch up with %.1f s by "
+                    "which they are late",
+                    figure);
+        break;
     case ARRIVAL_NONE:
         break;
     }
@@ -239,14 +258,15 @@ static void tell_arrival(struct pipeline *pipeline, const struct stream_stats *s
 static void tell_stream(struct pipeline *pipeline, const struct stream_stats *stats, int64_t now_ns)
 {
     struct source_ledger ledger = {0};
+    const bool known = pipeline_source_ledger(pipeline, &ledger);
+    tell_arrival(pipeline, stats, &ledger, now_ns); /* says whether the stream catches up */
     tell_frames(pipeline, stats, now_ns);
     tell_overlap(pipeline, stats, now_ns);
-    if (pipeline_source_ledger(pipeline, &ledger)) {
+    if (known) {
         tell_drops(pipeline, &ledger, now_ns);
         tell_epochs(pipeline, stats, &ledger, now_ns);
     }
     tell_steps(pipeline, stats, now_ns);
-    tell_arrival(pipeline, stats, &ledger, now_ns);
 }
 
 /* Logs the faults that a driver counts. The frames that they cost are logged as gaps. */

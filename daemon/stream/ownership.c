@@ -376,14 +376,19 @@ void ownership_appended(struct ownership *o, int64_t now_ns, uint64_t token, uin
     }
 }
 
-void ownership_refused(struct ownership *o, int64_t now_ns, uint64_t token)
+void ownership_failed(struct ownership *o, int64_t now_ns, uint64_t token, const char *why)
 {
     if (!is_pending(o, token))
         return;
     if (o->state == OWNERSHIP_TAKING)
         follow(o, now_ns);
     else
-        stop(o, now_ns, "another worker has taken over, or the log went back");
+        stop(o, now_ns, why);
+}
+
+void ownership_refused(struct ownership *o, int64_t now_ns, uint64_t token)
+{
+    ownership_failed(o, now_ns, token, "another worker has taken over, or the log went back");
 }
 
 /* ---- life -------------------------------------------------------------------------------- */

@@ -151,6 +151,8 @@ void ownership_resumed(struct ownership *o, int64_t now_ns);
 /* Of the append with this token: it is in the log as `sequence`, or the condition did not hold. */
 void ownership_appended(struct ownership *o, int64_t now_ns, uint64_t token, uint64_t sequence);
 void ownership_refused(struct ownership *o, int64_t now_ns, uint64_t token);
+/* … or it was not stored for another reason, which outlives the term. */
+void ownership_failed(struct ownership *o, int64_t now_ns, uint64_t token, const char *why);
 
 /* ---- the owner's records ----------------------------------------------------------------- */
 

@@ -116,8 +116,8 @@ class Cluster(unittest.TestCase):
                 daemon.process.send_signal(signal.SIGCONT)
                 daemon.kill()
 
-    def server(self, count=1):
-        servers = nats_servers.Servers(count)
+    def server(self, count=1, **more):
+        servers = nats_servers.Servers(count, **more)
         servers.__enter__()
         self.addCleanup(servers.__exit__)
         self.servers = servers

@@ -26,14 +26,14 @@ class Server:
 
     host, before = "127.0.0.1", None
 
-    def __init__(self, folder, port, name="one", extra="", host=None, before=None, memory="1G"):
+    def __init__(self, folder, port, name="one", extra="", host=None, before=None, memory="1G", max_file="4G"):
         self.folder, self.port, self.name = folder, port, name
         self.host, self.before = host or self.host, before
         self.config = os.path.join(folder, f"{name}.conf")
         self.process = None
         with open(self.config, "w", encoding="utf-8") as file:
             file.write(f'server_name: "{name}"\nlisten: "{self.host}:{port}"\n'
-                       f'jetstream {{ store_dir: "{folder}/{name}", max_mem: {memory}, max_file: 4G }}\n{extra}\n')
+                       f'jetstream {{ store_dir: "{folder}/{name}", max_mem: {memory}, max_file: {max_file} }}\n{extra}\n')
 
     @property
     def url(self):

@@ -70,6 +70,24 @@ class Faults(cluster_world.Cluster):
         again = next(record for record in log if record.kind == "data" and record.next >= ahead and record.appended_ns > self.event_ns)
         c.note(f"test_cluster_faults: … and LOG has what it had before after {(again.appended_ns - self.event_ns) / 1e9:.2f} s")
 
+    def test_the_servers_have_no_space_left(self):
+        """The gateway names that, and takes nobody for its successor; with more space RAW has all of its input."""
+        self.server(max_file="300K")
+        gateway = self.start("gateway", GATEWAY)
+        gateway.wait_said("the servers store no record of the raw of partition rig: insufficient resources")
+        gateway.wait_said("owns the raw of partition rig no more: the servers store no records of it")
+        self.assertNotIn("another worker has taken over", gateway.output())
+        self.servers[0].kill()
+        with open(self.servers[0].config, encoding="utf-8") as file:
+            text = file.read().replace("max_file: 300K", "max_file: 4G")
+        with open(self.servers[0].config, "w", encoding="utf-8") as file:
+            file.write(text)
+        self.servers[0].start()
+        self.start("a", WORKER)
+        self.wait_frames(4 * RATE)
+        self.hold()
+        self.assertFalse([record.sequence for record in self.records("raw") if record.first != record.first_missing])
+
     def test_a_gap_longer_than_max_gap_ends_the_epoch(self):
         """The server is away for longer than spool and `max gap`: RAW and LOG begin an epoch behind the gap."""
         self.server()

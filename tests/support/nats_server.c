@@ -60,10 +60,11 @@ void nats_server_start(struct nats_server *server)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (freopen("/dev/null", "w", stderr) == NULL)
             _exit(126);
-        execlp("nats-server", "nats-server", "-a", "127.0.0.1", "-p", port, "-js", "-sd",
-               server->folder, "-c", config, NULL);
-        execl("/usr/sbin/nats-server", "nats-server", "-a", "127.0.0.1", "-p", port, "-js", "-sd",
-              server->folder, "-c", config, NULL);
+        const char *store = server->plain ? NULL : "-sd", *on = server->plain ? NULL : "-js";
+        execlp("nats-server", "nats-server", "-a", "127.0.0.1", "-p", port, "-c", config, on, store,
+               server->folder, NULL);
+        execl("/usr/sbin/nats-server", "nats-server", "-a", "127.0.0.1", "-p", port, "-c", config,
+              on, store, server->folder, NULL);
         _exit(127);
     }
     for (int waited_ms = 0; waited_ms < ANSWERS_WITHIN_MS; waited_ms += 10) {

@@ -13,6 +13,7 @@ struct nats_server {
     char folder[64], url[64];
     int port;
     pid_t pid;
+    bool plain; /* without JetStream, from the next start on */
 };
 
 /* Chooses the folder and the port, and starts it; fails the test where it does not answer. */

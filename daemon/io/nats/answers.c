@@ -49,6 +49,14 @@ bool nats_ack_read(const char *json, size_t bytes, struct nats_ack *ack)
         if (text != NULL)
             text_at(text, end, ack->text);
         ack->id_unknown = strcmp(ack->text, no_id) == 0;
+        const char *code = value_of(json, bytes, "\"err_code\":");
+        uint64_t number = 0;
+        const bool coded = code != NULL && number_at(code, end, &number);
+        const bool condition =
+            coded ? number == NATS_CODE_WRONG_ID || number == NATS_CODE_WRONG_SEQUENCE
+                  : strncmp(ack->text, "wrong last", 10) == 0;
+        ack->fault = !condition;
+        ack->full = coded && !condition;
         return true;
     }
     if (value_of(json, bytes, "\"duplicate\":true") != NULL) {
@@ -100,6 +108,22 @@ static bool message_read(const json_t *message, struct nats_answer *answer)
     return false;
 }
 
+/* True where the leader and the followers that it has heard from within a second are most of the
+ * replicas. */
+static bool is_led(const json_t *cluster)
+{
+    static const json_int_t within_ns = 1000000000;
+    const json_t *replicas = json_object_get(cluster, "replicas");
+    const size_t others = json_array_size(replicas);
+    size_t heard = 1;
+    for (size_t i = 0; i < others; i++) {
+        const json_t *other = json_array_get(replicas, i);
+        heard += json_integer_value(json_object_get(other, "active")) < within_ns &&
+                 !json_is_true(json_object_get(other, "offline"));
+    }
+    return json_object_get(cluster, "leader") != NULL && 2 * heard > others + 1;
+}
+
 bool nats_answer_read(const char *json, size_t bytes, struct nats_answer *answer)
 {
     *answer = (struct nats_answer){0};
@@ -115,6 +139,11 @@ bool nats_answer_read(const char *json, size_t bytes, struct nats_answer *answer
     } else if (message != NULL) {
         read = message_read(message, answer);
     } else if (state != NULL) {
+        answer->has_state = true;
+        answer->replicas = (uint32_t)json_integer_value(
+            json_object_get(json_object_get(root, "config"), "num_replicas"));
+        answer->led = is_led(json_object_get(root, "cluster"));
+        answer->made = json_is_true(json_object_get(root, "did_create"));
         answer->first = (uint64_t)json_integer_value(json_object_get(state, "first_seq"));
         answer->last = (uint64_t)json_integer_value(json_object_get(state, "last_seq"));
     }

@@ -21,6 +21,8 @@ enum {
 struct nats_ack {
     uint64_t sequence; /* 0: refused, as `text` says */
     bool id_unknown;   /* refused, because the server does not know the newest record's id */
+    bool fault;        /* refused, though the condition may hold … */
+    bool full;         /* … because the servers can store nothing */
     char text[NATS_TEXT_BYTES];
 };
 
@@ -32,6 +34,10 @@ struct nats_answer {
     bool failed; /* code and text say why */
     int code;    /* JetStream's err_code */
     char text[NATS_TEXT_BYTES];
+    bool has_state;       /* STREAM.INFO: `first` and `last` are given */
+    uint32_t replicas;    /* likewise; 0: not given */
+    bool led;             /* likewise: its leader hears from enough of them to store records */
+    bool made;            /* STREAM.CREATE: there was no such log */
     uint64_t first, last; /* STREAM.INFO: sequence numbers of the log */
     uint64_t sequence;    /* STREAM.MSG.GET */
     int64_t appended_ns;  /* likewise; realtime of the server */
@@ -42,6 +48,8 @@ struct nats_answer {
 enum {
     NATS_CODE_UNAVAILABLE = 10008, /* this server knows no leader */
     NATS_CODE_NO_MESSAGE = 10037,
+    NATS_CODE_WRONG_ID = 10070,
+    NATS_CODE_WRONG_SEQUENCE = 10071,
     NATS_CODE_NO_STREAM = 10059,
     NATS_CODE_STREAM_EXISTS = 10058,
 };

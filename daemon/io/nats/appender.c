@@ -13,6 +13,12 @@
 enum { TAG_NEWEST = 1 };
 
 static const int64_t look_ns = 100 * NS_PER_MS;
+/* Without an outcome for so long, an append is followed by no other. */
+static const int64_t mute_ns = 200 * NS_PER_MS;
+static const int64_t unstored_ns = 60 * NS_PER_SECOND;
+/* Between two requests to make a log that does not exist: servers that elect a leader answer late.
+ */
+static const int64_t create_again_ns = 1 * NS_PER_SECOND;
 
 /* ---- records ----------------------------------------------------------------------------- */
 
@@ -130,6 +136,65 @@ static void note_other(struct nats_appender *s, uint64_t term)
     s->told_other = term;
 }
 
+/* The servers say that there is no such log. One of several replicas that has existed does not
+ * vanish by a fault of one server: only an administrator makes it again. */
+static void create_log(struct nats_appender *s, int64_t now_ns)
+{
+    if (s->exists && s->options.log.replicas > 1) {
+        if (!s->told_gone)
+            log_error("%s: the %s of partition %s is gone; where that is meant, make it again: "
+                      "convolvctl cluster create %s",
+                      s->options.name, s->options.kind, s->options.partition, s->options.partition);
+        s->told_gone = true;
+    } else if (now_ns >= s->create_ns) {
+        nats_link_create(s->link, &s->options.log);
+        s->create_ns = now_ns + create_again_ns;
+    }
+    ownership_unread(&s->o, now_ns);
+}
+
+static void note_refused(struct nats_appender *s, const struct nats_event *event)
+{
+    s->figures.refused++;
+    log_debug("%s: the log of %s refuses an append: %s", s->options.name, s->options.partition,
+              event->text);
+}
+
+static void note_unstored(struct nats_appender *s, const struct nats_event *event)
+{
+    s->figures.refused++;
+    if (event->stopped)
+        log_limited(&s->unstored, unstored_ns, LOG_LEVEL_ERROR,
+                    "%s: the servers store no record of the %s of partition %s: %s; see their disk "
+                    "and memory, and max_file_store and max_memory_store of their configuration",
+                    s->options.name, s->options.kind, s->options.partition, event->text);
+}
+
+static void note_damaged(struct nats_appender *s, const struct nats_event *event)
+{
+    if (!s->told_damaged)
+        log_error("%s: the newest record of the %s of partition %s (%" PRIu64 ") is damaged: %s",
+                  s->options.name, s->options.kind, s->options.partition, event->sequence,
+                  event->text);
+    s->told_damaged = true;
+}
+
+static void note_created(struct nats_appender *s, const struct nats_event *event)
+{
+    s->exists = true;
+    if (event->made)
+        log_info("%s: has made the %s of partition %s", s->options.name, s->options.kind,
+                 s->options.partition);
+}
+
+static void note_failed(struct nats_appender *s, const struct nats_event *event)
+{
+    if (!s->told_failed)
+        log_error("%s: there is no %s of partition %s, and it cannot be made: %s", s->options.name,
+                  s->options.kind, s->options.partition, event->text);
+    s->told_failed = true;
+}
+
 static void take_event(struct nats_appender *s, int64_t now_ns, const struct nats_event *event)
 {
     struct ownership *o = &s->o;
@@ -139,18 +204,25 @@ static void take_event(struct nats_appender *s, int64_t now_ns, const struct nat
         ownership_appended(o, now_ns, event->token, event->sequence);
         break;
     case LINK_REFUSED:
-        s->figures.refused++;
-        log_debug("%s: the log of %s refuses an append: %s", s->options.name, s->options.partition,
-                  event->text);
+        note_refused(s, event);
         ownership_refused(o, now_ns, event->token);
+        break;
+    case LINK_UNSTORED:
+        note_unstored(s, event);
+        ownership_failed(o, now_ns, event->token,
+                         event->stopped ? "the servers store no records of it"
+                                        : "no server takes its records now");
         break;
     case LINK_UNSENT: /* what follows it cannot be in its place */
-        ownership_refused(o, now_ns, event->token);
+        ownership_failed(o, now_ns, event->token, "a record could not be sent");
         break;
     case LINK_READ:
+        s->exists = true;
+        s->told_gone = false;
         take_read(s, now_ns, event);
         break;
     case LINK_EMPTY:
+        s->exists = true;
         (void)nats_link_ask_length(s->link);
         break;
     case LINK_LENGTH:
@@ -159,20 +231,18 @@ static void take_event(struct nats_appender *s, int64_t now_ns, const struct nat
         else
             take_read(s, now_ns, event);
         break;
-    case LINK_ABSENT: /* there is no such log */
-        nats_link_create(s->link, &s->options.log);
+    case LINK_ABSENT:
+        create_log(s, now_ns);
+        break;
+    case LINK_UNREAD:
         ownership_unread(o, now_ns);
         break;
     case LINK_CREATED:
-        log_info("%s: has made the %s of partition %s", s->options.name, s->options.kind,
-                 s->options.partition);
+        note_created(s, event);
         ownership_unread(o, now_ns);
         break;
     case LINK_FAILED:
-        if (!s->told_failed)
-            log_error("%s: there is no %s of partition %s, and it cannot be made: %s",
-                      s->options.name, s->options.kind, s->options.partition, event->text);
-        s->told_failed = true;
+        note_failed(s, event);
         break;
     case LINK_ANSWERED:
         ownership_answered(o, now_ns, event->term);
@@ -188,12 +258,7 @@ static void take_event(struct nats_appender *s, int64_t now_ns, const struct nat
             nats_link_answer(s->link);
         break;
     case LINK_DAMAGED: /* nobody can append behind it: an operator has to look */
-        if (!s->told_damaged)
-            log_error("%s: the newest record of the %s of partition %s (%" PRIu64
-                      ") is damaged: %s",
-                      s->options.name, s->options.kind, s->options.partition, event->sequence,
-                      event->text);
-        s->told_damaged = true;
+        note_damaged(s, event);
         ownership_unread(o, now_ns);
         break;
     case LINK_CONNECTED: /* what was asked before is not answered any more */
@@ -399,9 +464,20 @@ void nats_appender_release(struct nats_appender *s, const char *to)
     pump(s);
 }
 
+/* A leader that is about to lose its followers answers no append, and what it was sent is refused
+ * or passed over by the next one. */
+static bool is_mute(const struct nats_appender *s)
+{
+    const struct ownership *o = &s->o;
+    return o->first_pending <= o->last_token &&
+           clock_monotonic_ns() - o->sent_ns[o->first_pending % OWNERSHIP_UNACKNOWLEDGED] > mute_ns;
+}
+
 uint32_t nats_appender_room(const struct nats_appender *s)
 {
     const uint64_t pending = s->o.last_token + 1 - s->o.first_pending;
+    if (is_mute(s))
+        return 0;
     if (s->o.state != OWNERSHIP_OWNING || s->o.releases || pending >= OWNERSHIP_UNACKNOWLEDGED)
         return 0;
     return OWNERSHIP_UNACKNOWLEDGED - (uint32_t)pending;

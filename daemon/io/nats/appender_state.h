@@ -5,6 +5,7 @@
 #ifndef CONVOLVD_IO_NATS_APPENDER_STATE_H
 #define CONVOLVD_IO_NATS_APPENDER_STATE_H
 
+#include "core/log.h"
 #include "io/nats/appender.h"
 #include "io/nats/carried.h"
 
@@ -15,7 +16,7 @@ struct nats_appender {
     struct nats_link *link;
     struct ownership o;
     uv_timer_t timer;
-    bool started, pumping, again, closing, told_damaged, told_failed;
+    bool started, pumping, again, closing, told_damaged, told_failed, told_gone;
     int64_t close_ns;
     void (*closed)(void *context);
     void *closed_context;
@@ -31,8 +32,11 @@ struct nats_appender {
     bool events;                  /* its records have events of analyses */
     uint64_t checkpoint;          /* of every record, as read, then as told */
     char release_to[WORKER_NAME]; /* of the next release; empty: any */
-    bool other_lives;             /* another daemon answers for the log */
-    uint64_t told_other;          /* the term in which that was said */
+    struct log_limit unstored;    /* lines that say so */
+    bool exists; /* the log has been read or made: it is there until the servers say it is not */
+    int64_t create_ns;   /* monotonic: when the log may be made at the earliest */
+    bool other_lives;    /* another daemon answers for the log */
+    uint64_t told_other; /* the term in which that was said */
 
     /* With presence. */
     struct nats_presence_part part;

@@ -55,6 +55,11 @@ bool nats_link_ask_length(struct nats_link *link)
     return ask_api(link, "STREAM.INFO", NULL, ANSWER_LENGTH, "");
 }
 
+void link_ask_kept(struct nats_link *link)
+{
+    (void)ask_api(link, "STREAM.INFO", NULL, ANSWER_KEPT, "");
+}
+
 static void delete_consumer(struct nats_link *link, uint32_t generation)
 {
     char name[NATS_INBOX_BYTES + 16];
@@ -219,8 +224,10 @@ static bool read_answer(natsMsg *message, struct nats_answer *answer)
 static bool take_length(natsMsg *message, struct nats_event *event)
 {
     struct nats_answer answer;
-    const bool read = read_answer(message, &answer) && !answer.failed;
-    event->kind = read ? LINK_LENGTH : LINK_ABSENT;
+    const bool read = read_answer(message, &answer) && answer.has_state;
+    event->kind = read                                 ? LINK_LENGTH
+                  : answer.code == NATS_CODE_NO_STREAM ? LINK_ABSENT
+                                                       : LINK_UNREAD;
     event->first = answer.first;
     event->sequence = answer.last;
     snprintf(event->text, sizeof event->text, "%s", answer.text);

@@ -39,6 +39,7 @@ struct outgoing {
     enum outgoing_kind {
         OUT_MESSAGE,
         OUT_APPEND,
+        OUT_NUDGE,     /* an append that can never be stored */
         OUT_SUBSCRIBE, /* to `subject`; empty: to none */
     } kind;
     enum nats_interest interest; /* SUBSCRIBE */
@@ -91,6 +92,12 @@ static natsStatus set_condition(natsMsg *message, const struct outgoing *o)
     return natsMsgHeader_Set(message, "Nats-Expected-Last-Msg-Id", id);
 }
 
+/* On a condition that no log fulfils. */
+static natsStatus set_impossible(natsMsg *message)
+{
+    return set_number(message, "Nats-Expected-Last-Sequence", UINT64_C(1) << 62);
+}
+
 static bool send_now(struct nats_link *link, const struct outgoing *o)
 {
     char reply[NATS_INBOX_BYTES + REPLY_BYTES];
@@ -99,7 +106,8 @@ static bool send_now(struct nats_link *link, const struct outgoing *o)
     if (natsMsg_Create(&message, o->subject, o->reply[0] != '\0' ? reply : NULL,
                        (const char *)o->payload, (int)o->bytes) != NATS_OK)
         return false;
-    if (o->kind == OUT_APPEND && set_condition(message, o) != NATS_OK) {
+    if ((o->kind == OUT_APPEND && set_condition(message, o) != NATS_OK) ||
+        (o->kind == OUT_NUDGE && set_impossible(message) != NATS_OK)) {
         natsMsg_Destroy(message);
         return false;
     }
@@ -302,6 +310,7 @@ void nats_link_start(struct nats_link *link)
 {
     sink_thread_handles(&link->thread);
     link->started = true;
+    link->nudge_ns = INT64_MAX;
     const int error = sink_thread_begin(&link->thread);
     if (error == 0)
         return;
@@ -385,9 +394,12 @@ bool nats_link_append(struct nats_link *link, const struct log_end *expect, uint
     o->expect = *expect;
     o->term = record->term;
     o->owner = record->owner;
-    o->with_identity = expect->term > 0 && !link->id_unknown &&
+    /* Replicas know the newest identity each for itself, and one that was caught up by the others
+     * does not (nats-server 2.9, 2.10): it would refuse alone what the others store. */
+    o->with_identity = link->replicas == 1 && expect->term > 0 && !link->id_unknown &&
                        clock_realtime_ns() - link->newest_ns < identity_kept_ns;
     record_write(record, o->payload);
+    link->newest_token = token;
     commit(link, o, ANSWER_APPEND, token);
     link_asked(link, REQUEST_APPEND);
     return true;
@@ -402,7 +414,18 @@ bool nats_link_read(struct nats_link *link, uint64_t sequence, uint32_t tag)
     else
         snprintf(request, sizeof request, "{\"last_by_subj\":\"%s\"}", link->options.log.subject);
     link_asked(link, REQUEST_READ);
+    if (link->replicas == 0)
+        link_ask_kept(link);
     return link_publish(link, subject, ANSWER_READ, tag, request);
+}
+
+bool link_nudge(struct nats_link *link)
+{
+    struct outgoing *o = reserve(link, OUT_NUDGE, link->options.log.subject, 0);
+    if (o == NULL)
+        return false;
+    commit(link, o, ANSWER_NUDGE, 0);
+    return true;
 }
 
 bool nats_link_ask(struct nats_link *link, uint64_t term, const char *text)
@@ -468,14 +491,15 @@ static void newest_at(struct nats_link *link, int64_t realtime_ns)
 static bool take_ack(struct nats_link *link, uint64_t token, natsMsg *message,
                      struct nats_event *event)
 {
-    struct nats_ack ack = {.text = "nobody takes records of this log"};
+    struct nats_ack ack = {.fault = true, .text = "no server takes records of this log now"};
     const int bytes = natsMsg_GetDataLength(message);
     if (bytes > 0 && !nats_ack_read(natsMsg_GetData(message), (size_t)bytes, &ack))
         return false;
     if (bytes > 0)
         link_served(link, REQUEST_APPEND);
     event->token = token;
-    event->kind = ack.sequence > 0 ? LINK_APPENDED : LINK_REFUSED;
+    event->kind = ack.sequence > 0 ? LINK_APPENDED : ack.fault ? LINK_UNSTORED : LINK_REFUSED;
+    event->stopped = ack.full;
     event->sequence = ack.sequence;
     snprintf(event->text, sizeof event->text, "%s", ack.text);
     if (ack.sequence > 0)
@@ -489,7 +513,7 @@ static void take_read(struct nats_link *link, natsMsg *message, struct nats_even
 {
     struct nats_answer answer = {.failed = true, .text = "no server keeps this log now"};
     const int bytes = natsMsg_GetDataLength(message);
-    event->kind = LINK_ABSENT;
+    event->kind = LINK_UNREAD;
     if (bytes > 0 && !nats_answer_read(natsMsg_GetData(message), (size_t)bytes, &answer))
         snprintf(answer.text, sizeof answer.text, "the answer cannot be read");
     else if (bytes > 0 && answer.code != NATS_CODE_UNAVAILABLE)
@@ -498,6 +522,8 @@ static void take_read(struct nats_link *link, natsMsg *message, struct nats_even
     if (answer.failed || answer.data == NULL) {
         if (answer.code == NATS_CODE_NO_MESSAGE)
             event->kind = LINK_EMPTY;
+        else if (answer.code == NATS_CODE_NO_STREAM)
+            event->kind = LINK_ABSENT;
         return;
     }
     link->current_data = answer.data;
@@ -518,7 +544,19 @@ static void take_created(natsMsg *message, struct nats_event *event)
         nats_answer_read(natsMsg_GetData(message), (size_t)bytes, &answer);
     const bool fails = answer.failed && answer.code != NATS_CODE_STREAM_EXISTS;
     event->kind = fails ? LINK_FAILED : LINK_CREATED;
+    event->made = answer.made;
     snprintf(event->text, sizeof event->text, "%s", answer.text);
+}
+
+static void take_kept(struct nats_link *link, natsMsg *message)
+{
+    struct nats_answer answer;
+    const int bytes = natsMsg_GetDataLength(message);
+    if (bytes > 0 && nats_answer_read(natsMsg_GetData(message), (size_t)bytes, &answer) &&
+        answer.has_state) {
+        link->replicas = answer.replicas;
+        served_kept(link, &answer);
+    }
 }
 
 /* A question for the owner of a term, whose subject ends in the term. */
@@ -575,6 +613,11 @@ static bool take_message(struct nats_link *link, natsMsg *message, struct nats_e
     case ANSWER_CREATE:
         take_created(message, event);
         return true;
+    case ANSWER_KEPT:
+        take_kept(link, message);
+        return false;
+    case ANSWER_NUDGE:
+        return event->payload_bytes > 0 && served_nudged(link, event);
     default:
         return follow_take(link, kind, (uint32_t)number, message, event);
     }
@@ -594,6 +637,9 @@ static bool take_connection(struct nats_link *link, struct nats_event *event)
         link->connected = true;
         link->connections = connections;
         memset(link->asked_ns, 0, sizeof link->asked_ns); /* of the server before */
+        link->replicas = 0;
+        link->ask_kept_ns = 0;
+        link->nudge_ns = INT64_MAX;
         event->kind = LINK_CONNECTED;
         follow_again(link);
         return true;

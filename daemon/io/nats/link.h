@@ -69,11 +69,12 @@ bool nats_link_append(struct nats_link *link, const struct log_end *expect, uint
 /* Bytes that the queue still takes, of a record with its overhead. */
 uint64_t nats_link_room(const struct nats_link *link);
 
-/* Asks for the newest record (sequence 0) or for one by number: LINK_READ, LINK_EMPTY or
- * LINK_ABSENT with `tag`, or never. */
+/* Asks for the newest record (sequence 0) or for one by number: LINK_READ, LINK_EMPTY,
+ * LINK_ABSENT or LINK_UNREAD with `tag`, or never. */
 bool nats_link_read(struct nats_link *link, uint64_t sequence, uint32_t tag);
 
-/* Asks where a log without records goes on: LINK_LENGTH or LINK_ABSENT, or never. */
+/* Asks where a log without records goes on: LINK_LENGTH, LINK_ABSENT or LINK_UNREAD, or
+ * never. */
 bool nats_link_ask_length(struct nats_link *link);
 
 /* Asks whoever owns the log in `term`, who reads `text`: LINK_ANSWERED or LINK_NO_RESPONDERS. */
@@ -92,7 +93,7 @@ void nats_link_answer(struct nats_link *link);
  */
 void nats_link_follow(struct nats_link *link, uint64_t sequence);
 
-/* Makes the log, if it is not there: LINK_CREATED or LINK_FAILED. */
+/* Makes the log, if it does not exist: LINK_CREATED or LINK_FAILED. */
 bool nats_link_create(struct nats_link *link, const struct nats_log_options *options);
 
 /* Tells whoever hears `subject`, once. */
@@ -107,27 +108,31 @@ enum nats_event_kind {
     LINK_CONNECTED,    /* also again */
     LINK_DISCONNECTED, /* of what was under way, the outcome may never come */
     LINK_APPENDED,     /* token, sequence */
-    LINK_REFUSED,      /* token: the condition does not hold, or there is no such log; text */
+    LINK_REFUSED,      /* token: the condition does not hold; text */
+    LINK_UNSTORED,     /* token: no server stores it now, whatever the log ends with; text */
     LINK_UNSENT,       /* token: it was not sent, there was no connection */
     LINK_READ,         /* tag, sequence, appended_ns, record */
     LINK_EMPTY,        /* tag: the log has no record */
     LINK_LENGTH,       /* sequence: of the newest record, which may be gone; first: what is left */
-    LINK_ABSENT,       /* tag: there is no such record, or no such log; text */
+    LINK_ABSENT,       /* tag: the servers say that there is no such log; text */
+    LINK_UNREAD,       /* tag: no server can answer now, which says nothing of the log; text */
     LINK_ANSWERED,     /* term */
     LINK_NO_RESPONDERS,
     LINK_QUESTION, /* term: nats_link_answer if it is ours; payload, payload_bytes */
     LINK_RECORD,   /* sequence, record */
     LINK_DAMAGED,  /* sequence: what lies there is no record; text says what it is */
     LINK_LAPSED,   /* sequence: the next one wanted; first, last: what the log has */
-    LINK_CREATED,
-    LINK_FAILED, /* text */
-    LINK_TOLD,   /* text: behind which subject of those heard; payload, payload_bytes */
+    LINK_CREATED,  /* made: by this request; else it existed already */
+    LINK_FAILED,   /* text */
+    LINK_TOLD,     /* text: behind which subject of those heard; payload, payload_bytes */
 };
 
 struct nats_event {
     enum nats_event_kind kind;
     uint64_t token, term, sequence, first, last;
     uint32_t tag;
+    bool made;
+    bool stopped;         /* UNSTORED: a server has said so; else none has answered */
     int64_t appended_ns;  /* realtime of the server, when it took the record */
     struct record record; /* valid until the next call of nats_link_next, as `payload` */
     const char *payload;

@@ -20,6 +20,8 @@ enum answer_kind {
     ANSWER_PROBE = 'p',
     ANSWER_FETCH = 'f',
     ANSWER_LENGTH = 'l',
+    ANSWER_KEPT = 'k',   /* how the log is kept, and whether it is led */
+    ANSWER_NUDGE = 'u',  /* of served.c */
     ANSWER_NOBODY = 'x', /* of no interest */
 };
 
@@ -72,7 +74,11 @@ struct nats_link {
     bool id_unknown;   /* the server does not know the newest record's identity */
     int64_t newest_ns; /* realtime of the newest record that we know of */
     uint64_t received, bytes_received;
-    int64_t asked_ns[LINK_REQUESTS];   /* the first one since the log answered; 0: none */
+    int64_t asked_ns[LINK_REQUESTS]; /* the first one since the log answered; 0: none */
+    uint32_t replicas;               /* of the log; 0: not known since the connection was made */
+    uint64_t newest_token;           /* of the newest append */
+    int64_t ask_kept_ns, nudge_ns;   /* of served.c, when to do what next */
+    int64_t nudge_until_ns;
     char question[NATS_SUBJECT_BYTES]; /* where the answer to the newest question goes */
     char hears[NATS_SUBJECT_BYTES];    /* as nats_link_hear; empty: nothing */
     struct follow follow;
@@ -106,6 +112,15 @@ bool link_subscribe(struct nats_link *link, enum nats_interest interest, const c
 /* Something was asked of the log; the log has answered. */
 void link_asked(struct nats_link *link, enum link_request request);
 void link_served(struct nats_link *link, enum link_request request);
+
+/* Asks how the log is kept, and whether it is led. */
+void link_ask_kept(struct nats_link *link);
+/* The answer to that. */
+void served_kept(struct nats_link *link, const struct nats_answer *answer);
+/* An append that can never be stored was answered: true with an event for those before it. */
+bool served_nudged(struct nats_link *link, struct nats_event *event);
+/* Queues such an append. False: no room. */
+bool link_nudge(struct nats_link *link);
 
 /* One that belongs to what is followed: true with an event, false when it was consumed. */
 bool follow_take(struct nats_link *link, enum answer_kind kind, uint32_t generation,

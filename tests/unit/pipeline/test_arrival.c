@@ -80,11 +80,59 @@ static void test_silence(void **state)
     assert_int_equal(at, 11);
 }
 
+/* Frames that were due meanwhile come at once, after the process was stopped or the sender's frames
+ * have waited on their way. More than those are a wrong rate. */
+static void test_catching_up(void **state)
+{
+    (void)state;
+    for (int stopped = 0; stopped < 2; stopped++) {
+        /* A longer pause of the sender is a silence, which has its own lines. */
+        for (int seconds = 4; seconds <= (stopped ? 64 : 8); seconds *= 2) {
+            struct run run = {.now_ns = NS_PER_SECOND};
+            int at = 0;
+            assert_int_equal(go(&run, 20, 1000, &at), ARRIVAL_NONE);
+            if (stopped) {
+                run.now_ns += seconds * NS_PER_SECOND;
+                assert_int_equal(go(&run, 1, 500, &at), ARRIVAL_STOPPED);
+                assert_float_equal(run.figure, seconds + 1, 1e-9);
+                assert_true(run.arrival.catches_up);
+            } else {
+                (void)go(&run, seconds, 0, &at);
+            }
+            const enum arrival_event fast = go(&run, seconds, 1990, &at);
+            assert_true(fast == ARRIVAL_NONE || (fast == ARRIVAL_CATCHES_UP && !stopped));
+            const enum arrival_event then = go(&run, 30, 1000, &at); /* a window ends late */
+            assert_true(then == ARRIVAL_NONE ||
+                        (then == ARRIVAL_CATCHES_UP && fast == ARRIVAL_NONE && !stopped));
+            assert_false(run.arrival.catches_up);
+            assert_int_equal(go(&run, 60, 2000, &at), ARRIVAL_OFF_RATE);
+        }
+    }
+}
+
+/* A stop while nothing came before is no news, and a stop is no silence. */
+static void test_a_stop_is_no_silence(void **state)
+{
+    (void)state;
+    struct run run = {.now_ns = NS_PER_SECOND};
+    int at = 0;
+    assert_int_equal(go(&run, 20, 1000, &at), ARRIVAL_NONE);
+    run.now_ns += 60 * NS_PER_SECOND;
+    assert_int_equal(go(&run, 1, 0, &at), ARRIVAL_STOPPED);
+    assert_int_equal(go(&run, 9, 0, &at), ARRIVAL_NONE);
+    assert_int_equal(go(&run, 5, 0, &at), ARRIVAL_SILENT);
+    run.now_ns += 60 * NS_PER_SECOND;
+    assert_int_equal(go(&run, 5, 0, &at), ARRIVAL_NONE);
+    assert_int_equal(go(&run, 5, 1000, &at), ARRIVAL_AGAIN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rates),
         cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_catching_up),
+        cmocka_unit_test(test_a_stop_is_no_silence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,25 +20,32 @@ static void test_acks(void **unused)
         uint64_t sequence;
         bool id_unknown;
         const char *text;
+        bool fault;
     } cases[] = {
-        {"{\"stream\":\"L\", \"seq\":2}", true, 2, false, ""},
-        {"{\"stream\":\"L\",\"seq\":18446744073709}", true, 18446744073709, false, ""},
+        {"{\"stream\":\"L\", \"seq\":2}", true, 2, false, "", false},
+        {"{\"stream\":\"L\",\"seq\":18446744073709}", true, 18446744073709, false, "", false},
         {"{\"error\":{\"code\":400,\"err_code\":10071,\"description\":\"wrong last sequence: "
          "2\"},\"stream\":\"L\",\"seq\":0}",
-         true, 0, false, "wrong last sequence: 2"},
+         true, 0, false, "wrong last sequence: 2", false},
         {"{\"error\":{\"code\":400,\"err_code\":10070,\"description\":\"wrong last msg ID: "
          "9.1.a\"},\"seq\":0}",
-         true, 0, false, "wrong last msg ID: 9.1.a"},
+         true, 0, false, "wrong last msg ID: 9.1.a", false},
         {"{\"error\":{\"code\":400,\"err_code\":10070,\"description\":\"wrong last msg ID: "
          "\"},\"seq\":0}",
-         true, 0, true, "wrong last msg ID: "},
+         true, 0, true, "wrong last msg ID: ", false},
+        {"{\"error\":{\"code\":503,\"err_code\":10023,\"description\":\"insufficient "
+         "resources\"},\"stream\":\"L\",\"seq\":0}",
+         true, 0, false, "insufficient resources", true},
+        {"{\"error\":{\"code\":503,\"err_code\":10077,\"description\":\"no space left on "
+         "device\"},\"stream\":\"L\",\"seq\":0}",
+         true, 0, false, "no space left on device", true},
         {"{\"stream\":\"L\",\"seq\":2,\"duplicate\":true}", true, 0, false,
-         "the server has a record of this identity"},
-        {"{\"stream\":\"L\",\"seq\":0}", false, 0, false, ""},
-        {"{\"stream\":\"L\",\"seq\":", false, 0, false, ""},
-        {"{\"error\":{\"description\":\"cut", true, 0, false, "cut"},
-        {"[]", false, 0, false, ""},
-        {"", false, 0, false, ""},
+         "the server has a record of this identity", false},
+        {"{\"stream\":\"L\",\"seq\":0}", false, 0, false, "", false},
+        {"{\"stream\":\"L\",\"seq\":", false, 0, false, "", false},
+        {"{\"error\":{\"description\":\"cut", true, 0, false, "cut", true},
+        {"[]", false, 0, false, "", false},
+        {"", false, 0, false, "", false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct nats_ack ack;
@@ -47,6 +54,7 @@ static void test_acks(void **unused)
         assert_int_equal(ack.sequence, cases[i].sequence);
         assert_int_equal(ack.id_unknown, cases[i].id_unknown);
         assert_string_equal(ack.text, cases[i].text);
+        assert_int_equal(ack.fault, cases[i].fault);
         free(exact);
     }
 }
