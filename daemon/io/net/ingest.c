@@ -625,6 +625,10 @@ void ingest_datagram(struct ingest *in, const struct received *received)
     }
     struct sender *sender =
         senders_find(&in->senders, received->from, fields.ssrc, received->receive_ns, &reason);
+    if (sender == NULL && reason == REJECT_SOURCE &&
+        senders_moves(&in->senders, received->from, fields.ssrc, fields.sequence,
+                      received->receive_ns))
+        sender = senders_followed(&in->senders);
     if (sender == NULL) {
         reject(in, reason);
         return;

@@ -230,6 +230,38 @@ struct sender *senders_find(struct senders *s, const struct sockaddr_storage *fr
     return NULL;
 }
 
+bool senders_moves(struct senders *s, const struct sockaddr_storage *from, uint32_t ssrc,
+                   uint64_t sequence, int64_t now_ns)
+{
+    struct sender *followed = &s->all[0];
+    struct sender_move *move = &s->move;
+    const uint64_t mask = s->options.numbers.sequence_bits == 16 ? UINT16_MAX : UINT64_MAX;
+    if (!s->options.has_ssrc || !followed->active || !followed->sequence.started ||
+        followed->id.ssrc != ssrc || !address_same_host(&followed->id.from, from))
+        return false;
+    const bool same = move->active && address_port(&move->from) == address_port(from) &&
+                      sequence == move->next && followed->last_ns < move->since_ns;
+    if (!same) {
+        const uint64_t expected =
+            followed->sequence.newest.sequence + sequence_next_distance(&followed->sequence);
+        *move = (struct sender_move){.active = ((sequence - expected) & mask) < SENDERS_MOVE_AHEAD,
+                                     .from = *from,
+                                     .since_ns = now_ns};
+    }
+    move->next = (sequence + 1) & mask;
+    if (!same || now_ns - followed->last_ns < SENDERS_MOVE_NS)
+        return false;
+    move->active = false;
+    followed->id.from = *from;
+    event_raise_limited(&s->followed_limit, FOLLOW_INTERVAL_S * NS_PER_SECOND,
+                        &(struct event_subject){.kind = EVENT_SENDER,
+                                                .severity = LOG_LEVEL_NOTICE,
+                                                .stream = s->options.stream},
+                        "SSRC %" PRIu32 " continues from port %u", ssrc, address_port(from));
+    s->named_count = 0;
+    return true;
+}
+
 struct sender *senders_follow(struct senders *s, struct sender *candidate, bool *changed)
 {
     struct sender former = s->all[0];

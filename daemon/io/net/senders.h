@@ -7,6 +7,10 @@
  * another sender takes over: with numbers once two consecutive datagrams prove it, without numbers
  * at once. RFC 3550 8.2 treats colliding SSRCs in the same way.
  *
+ * An SSRC that continues from another port of its host is the same sender, whose program has opened
+ * another socket: at least two consecutive numbers that continue those of the old port, while that
+ * one is silent for SENDERS_MOVE_NS. Until then its datagrams are refused.
+ *
  * Each refused sender is named once in the log, as is each new sender that is followed.
  *
  * Also owns what each sender needs: the state of its numbers, and the one packet that is held until
@@ -21,6 +25,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "core/clock.h"
 #include "core/codec.h"
 #include "core/log.h"
 #include "io/net/stamp_steps.h"
@@ -31,6 +36,19 @@ enum {
     SENDERS_HELD_BYTES = 65536, /* the largest payload */
     SENDERS_CANDIDATES = 2,     /* so that a forged datagram does not delay a true sender */
     SENDERS_NAMED = 8,          /* refused senders that the log names at once */
+    SENDERS_MOVE_AHEAD = 16,    /* numbers that may be missing where another port continues */
+};
+
+/* Longer than a sender pauses between two packets of a stream, and than the reordering of a local
+ * network: a forged packet comes between true ones. */
+static const int64_t SENDERS_MOVE_NS = 20 * NS_PER_MS;
+
+/* A port from which the SSRC followed seems to continue. */
+struct sender_move {
+    bool active;
+    struct sockaddr_storage from;
+    uint64_t next; /* the number expected from it */
+    int64_t since_ns;
 };
 
 /* What tells one sender from another. */
@@ -63,6 +81,7 @@ struct senders {
     struct senders_options options;
     struct sender all[1 + SENDERS_CANDIDATES]; /* [0] is the one followed */
     uint8_t *buffers;
+    struct sender_move move;
     struct sender_id named[SENDERS_NAMED]; /* refused, and named in the log */
     uint32_t named_count;
     struct log_limit refused_limit, followed_limit;
@@ -91,6 +110,10 @@ struct sender *senders_known(struct senders *senders, const struct sockaddr_stor
  * over. NULL: refused, counted in *reason's name by the caller; the log names it once. */
 struct sender *senders_find(struct senders *senders, const struct sockaddr_storage *from,
                             uint32_t ssrc, int64_t now_ns, enum reject *reason);
+/* Whether this datagram, which senders_find refused, proves that the sender followed sends from
+ * another port now; it is the one followed then. */
+bool senders_moves(struct senders *senders, const struct sockaddr_storage *from, uint32_t ssrc,
+                   uint64_t sequence, int64_t now_ns);
 /* Makes a proven candidate the sender followed, and returns it. *changed: another one was followed
  * before. */
 struct sender *senders_follow(struct senders *senders, struct sender *candidate, bool *changed);
