@@ -392,6 +392,39 @@ class Systemd(unittest.TestCase):
         self.assertFalse(os.path.exists("/run/convolvd/observe.sock"))
         run("systemctl", "start", "convolvd-control.socket")
 
+    def test_8c_check_as_service(self):
+        """What the unit and its drop-ins hide from a configuration that root's own --check calls valid."""
+        def check(folder, *arguments):
+            os.makedirs(folder, exist_ok=True)
+            configure(f"[sink r]\ntype = recording\nstream = a\npath = {folder}/x.wav\n")
+            return subprocess.run([os.path.join(c.BUILD, "convolvd"), "--check", *arguments, CONF], capture_output=True, text=True, check=False)
+        drop_in("")
+        self.assertEqual(check("/root/recordings").returncode, 0)
+        for folder, words in (("/root/recordings", "ProtectHome=yes in convolvd.service"), ("/tmp/r", "PrivateTmp=yes"),
+                              ("/srv/r", "ProtectSystem=strict")):
+            hidden = check(folder, "--as-service")
+            self.assertEqual(hidden.returncode, 1, hidden.stderr)
+            self.assertIn(words, hidden.stderr)
+        drop_in("ReadWritePaths=/srv/r\n")
+        closed = check("/srv/r", "--as-service")
+        self.assertIn("user convolvd may not write into /srv/r", closed.stderr)
+        shutil.chown("/srv/r", "convolvd")
+        for folder in ("/srv/r", STATE):
+            good = check(folder, "--as-service")
+            self.assertEqual(good.returncode, 0, good.stderr)
+        run("systemctl", "start", "convolvd.socket")
+        self.assertEqual(check(STATE, "--as-service").returncode, 0)
+        with open(CONF, encoding="utf-8") as file:
+            text = file.read()
+        with open(CONF, "w", encoding="utf-8") as file:
+            file.write(text.replace(f":{PORT}\n", f":{PORT + 2}\n"))
+        other = subprocess.run([os.path.join(c.BUILD, "convolvd"), "--check", "--as-service", CONF], capture_output=True, text=True, check=False)
+        self.assertIn(f"convolvd.socket holds 127.0.0.1:{PORT}, which no stream receives from", other.stderr)
+        run("systemctl", "stop", "convolvd.socket")
+        shutil.rmtree(DROPINS, ignore_errors=True)
+        run("systemctl", "daemon-reload")
+        configure()
+
     def test_8b_an_alarm_starts_a_program(self):
         """Through a file and a path unit: the daemon has no right to start anything, the program runs as a user of its
         own, what it gets is data, and no file stays."""
