@@ -200,6 +200,8 @@ struct analysis_ops {
     /* The lines of `--check` behind the analysis' name; the first says what it does, the others
      * begin with 19 spaces. */
     void (*report)(const struct analysis_options *options, FILE *out);
+    /* Frames of the stream that one whole result takes; 0: none is fixed. NULL: as 0. */
+    uint64_t (*result_frames)(const struct analysis_options *options);
     /* What viewers want to know of the settings, as a JSON object, the caller's: thresholds in the
      * channel's unit, sensors, gates, lines. May be NULL. */
     struct json_t *(*describe)(const struct analysis_options *options);

@@ -422,6 +422,14 @@ static const struct analysis_field *ascans_fields(const struct analysis_options 
     return own->fields;
 }
 
+static uint64_t result_frames(const struct analysis_options *options)
+{
+    const struct ascan_options *own = options->own;
+    return own->period_frames > 0
+               ? (uint64_t)((double)own->period_frames * (double)ascan_shots(own))
+               : 0;
+}
+
 const struct analysis_ops analysis_ascan = {
     .name = "ascan",
     .sentence = "averaged A-scans and the echoes in their gates: heights, times, thickness, depth",
@@ -431,6 +439,7 @@ const struct analysis_ops analysis_ascan = {
     .options_bytes = sizeof(struct ascan_options),
     .check = ascan_options_check,
     .report = ascan_options_report,
+    .result_frames = result_frames,
     .describe = ascan_options_describe,
     .memory = ascans_memory,
     .history = ascans_history,

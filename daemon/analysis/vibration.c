@@ -531,6 +531,11 @@ static const struct analysis_field *vibration_fields(const struct analysis_optio
     return condition_fields(count);
 }
 
+static uint64_t result_frames(const struct analysis_options *options)
+{
+    return vibration_frames(options->own);
+}
+
 const struct analysis_ops analysis_vibration = {
     .name = "vibration",
     .sentence = "overall values of vibration, envelope spectra and the lines of a bearing",
@@ -540,6 +545,7 @@ const struct analysis_ops analysis_vibration = {
     .options_bytes = sizeof(struct vibration_options),
     .check = vibration_options_check,
     .report = vibration_options_report,
+    .result_frames = result_frames,
     .describe = vibration_options_describe,
     .memory = vibration_memory,
     .history = vibration_history,

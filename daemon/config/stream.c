@@ -193,6 +193,7 @@ static int build_brought(struct build *build, struct config_stream *stream,
                      source->channels, CONFIG_CHANNELS_MAX);
         return ERROR_CONFIG;
     }
+    source->frames = facts.frames != UINT64_MAX ? facts.frames : 0;
     if (facts.frames == 0)
         option_warning(check, key, "`%s` holds no frames", name);
     return 0;

@@ -154,6 +154,7 @@ struct source_options {
     int64_t reorder_ns;           /* reorder window; 0: nothing is awaited */
     int64_t max_gap_ns;           /* the longest loss that is filled; 0: the source loses nothing */
     bool paced;                   /* not live, but in real time */
+    uint64_t frames;              /* that the input holds once; 0: not known, or it has no end */
     struct excitation excitation; /* of the signal; a driver's check sets it where it sends one */
     void *own; /* the driver's struct, source_ops.options_bytes; NULL: it has none */
 };

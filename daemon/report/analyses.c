@@ -40,6 +40,25 @@ static void print_parameters(const struct analysis_options *options, FILE *out)
                                    sizeof age));
 }
 
+/* The recording that the stream replays is shorter than one result. */
+static void print_shortage(const struct config_stream *stream,
+                           const struct config_analysis *analysis,
+                           const struct analysis_options *options, FILE *out)
+{
+    const uint64_t needed =
+        analysis->type->result_frames != NULL ? analysis->type->result_frames(options) : 0;
+    const uint64_t there = stream->source.frames / (stream->decimate > 1 ? stream->decimate : 1);
+    char needs[48], has[48];
+    if (there == 0 || needed <= there)
+        return;
+    fprintf(
+        out,
+        "%19swarning: one result takes %s, and the recording has %s: its result is of a part\n", "",
+        quantity_print(DIMENSION_TIME, (double)needed / options->stream.rate_hz, needs,
+                       sizeof needs),
+        quantity_print(DIMENSION_TIME, (double)there / options->stream.rate_hz, has, sizeof has));
+}
+
 void analyses_report(const struct config *config, uint32_t index, uint32_t taps_longest,
                      double delay_frames, FILE *out)
 {
@@ -54,6 +73,7 @@ void analyses_report(const struct config *config, uint32_t index, uint32_t taps_
         options.stream.delay_frames = decimation_delay_frames(stream->decimate, delay_frames);
         fprintf(out, "  analysis %-7s ", analysis->name);
         analysis->type->report(&options, out);
+        print_shortage(stream, analysis, &options, out);
         print_parameters(&options, out);
         const bool logged = config_logs_events(stream);
         if (logged)

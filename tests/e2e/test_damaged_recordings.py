@@ -126,6 +126,16 @@ class Damaged(Base):
         self.assertIn("6000 frames (125 ms)", said)
         self.assertIn("announces 20000 frames", said)
 
+    def test_check_names_a_recording_shorter_than_one_result(self):
+        for frames, short in ((6000, True), (200000, False)):
+            self.write("short.wav", wav(frames))
+            with open(self.path("c.conf"), "w", encoding="utf-8") as file:
+                file.write(self.config("short.wav", more="[analysis v]\ntype = vibration\nstream = s\nsegment = 4096 frames\n"
+                                                         "segments = 8\n"))
+            said = subprocess.run([os.path.join(c.BUILD, "convolvd"), "--check", "--config", self.path("c.conf")],
+                                  capture_output=True, text=True, timeout=c.PATIENCE_S, check=True).stdout
+            self.assertEqual("and the recording has 125 ms" in said, short, said)
+
 
 class Replay(Base):
     TAPS = 101
