@@ -324,6 +324,13 @@ static enum sequence_answer extend_sequence(struct convolv_receiver *receiver, u
     return SEQUENCE_LATE;
 }
 
+/* Frames that the daemon could not compute; those that may be wrong have come. */
+static uint64_t frames_shed(const struct convolv_block *block)
+{
+    const bool came = block->hole_causes == 1u << CONVOLV_CAUSE_UNCERTAIN;
+    return came ? 0 : block->hole_until - block->hole_from;
+}
+
 /* Counts frames missing inside epochs; a late block takes back those that it brings. */
 static void count_frames(struct convolv_receiver *receiver, const struct convolv_block *block)
 {
@@ -488,8 +495,7 @@ int convolv_receiver_feed(struct convolv_receiver *receiver, const uint8_t *data
 
     count_frames(receiver, block);
     receiver->heard_ns = now_ns(CLOCK_MONOTONIC);
-    if (block->hole_causes != 1u << CONVOLV_CAUSE_UNCERTAIN)
-        receiver->ledger.frames_shed += block->hole_until - block->hole_from;
+    receiver->ledger.frames_shed += frames_shed(block);
     receiver->ledger.accepted++;
     receiver->ledger.reordered += block->late;
     receiver->ledger.frames += block->frames;

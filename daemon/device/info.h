@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 struct device_info {
     char name[128];    /* CL_DEVICE_NAME */
@@ -20,5 +21,13 @@ struct device_info {
     uint32_t vector_floats; /* floats of the device's own vectors, as the driver says */
     uint64_t memory_bytes, local_bytes, allocation_max_bytes;
 };
+
+/* The platform's name of the device that is this CPU without OpenCL. */
+#define DEVICE_HOST_PLATFORM "convolvd"
+
+static inline bool device_is_host(const struct device_info *info)
+{
+    return strcmp(info->platform, DEVICE_HOST_PLATFORM) == 0;
+}
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "device/pci.h"
 #include "device/pocl_cache.h"
@@ -61,6 +62,34 @@ static void describe(cl_platform_id platform, cl_device_id device, struct device
     pci_describe(device, info);
 }
 
+/* This CPU without OpenCL, on which the variant "host" alone runs. */
+static void describe_host(int cpu_threads, struct device_found *found)
+{
+    const long online = sysconf(_SC_NPROCESSORS_ONLN), pages = sysconf(_SC_PHYS_PAGES);
+    const long page_bytes = sysconf(_SC_PAGESIZE);
+    *found = (struct device_found){.info = {.name = "host, this CPU without OpenCL",
+                                            .platform = DEVICE_HOST_PLATFORM,
+                                            .driver = "none",
+                                            .version = "no OpenCL",
+                                            .memory_node = -1,
+                                            .doubles = true,
+                                            .compute_units = cpu_threads > 0 ? (uint32_t)cpu_threads
+                                                             : online > 0    ? (uint32_t)online
+                                                                             : 1,
+                                            .vector_floats = 8}};
+    if (pages > 0 && page_bytes > 0)
+        found->info.memory_bytes = found->info.allocation_max_bytes =
+            (uint64_t)pages * (uint64_t)page_bytes;
+}
+
+static bool any_cpu(const struct device_found *found, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!found[i].info.gpu)
+            return true;
+    return false;
+}
+
 int devices_find(struct device_found *found, int capacity, int cpu_threads, struct problem *problem)
 {
     if (cpu_threads > 0) {
@@ -91,6 +120,10 @@ int devices_find(struct device_found *found, int capacity, int cpu_threads, stru
         return problem_set(problem, ERROR_NO_DEVICE,
                            "no OpenCL device: PoCL shows none without a folder that it may write; "
                            "write such a folder as `cache` in [device], or as $HOME");
+    if (count > 0 && count < capacity)
+        describe_host(cpu_threads, &found[count]);
+    if (count > 0 && !any_cpu(found, count < capacity ? count : capacity))
+        return count + 1;
     if (count == 0)
         return problem_set(problem, ERROR_NO_DEVICE,
                            "no OpenCL device: install pocl-opencl-icd (for the CPU) or your GPU "
@@ -116,6 +149,8 @@ static int index_of(const char *name, const struct device_found *found, int coun
     const long index = strtol(name, &end, 10);
     if (*name != '\0' && *end == '\0' && index >= 0 && index < count)
         return (int)index;
+    if (strcmp(name, "host") == 0 || (*end == '\0' && end != name && index == count))
+        return device_is_host(&found[count - 1].info) ? count - 1 : count;
     for (int i = 0; i < count; i++)
         if (pci_is(name, found[i].info.pci))
             return i;
@@ -155,8 +190,8 @@ static int find_and_choose(const char *name, int cpu_threads,
     int count = devices_find(found, DEVICES_MAX, cpu_threads, problem);
     if (count < 0)
         return count;
-    if (count > DEVICES_MAX)
-        count = DEVICES_MAX;
+    if (count > DEVICES_MAX - 1) /* behind them is the host */
+        count = DEVICES_MAX - 1;
     const int chosen = choose(name, found, count, choices);
     if (chosen > 0)
         return chosen;

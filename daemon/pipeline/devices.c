@@ -370,7 +370,11 @@ static int place_everywhere(struct devices *devices, const struct config *config
     const struct engine_options options = device_options(config, devices->kernels_dir);
     const int present = device_list(NULL, 0, options.cpu_threads, problem);
     int opened = 0, error = present < 0 ? present : ERROR_NO_DEVICE;
+    struct device_info infos[DEVICES_USED_MAX];
+    device_list(infos, DEVICES_USED_MAX, options.cpu_threads, problem);
     for (int i = 0; i < present && i < DEVICES_USED_MAX; i++) {
+        if (device_is_host(&infos[i]))
+            continue; /* it stands by, and computes where it is named */
         const int result = placement_at(devices, config, loop, i, 0, &placement, problem);
         if (result == 0)
             opened++;

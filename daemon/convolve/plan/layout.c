@@ -194,6 +194,8 @@ int layout_make(const struct device *device, const struct plan_spec *spec,
     const char *objection = spec->decimate > 1 && !variant->decimates ? "it does not decimate"
                             : variant->objection != NULL ? variant->objection(device, spec, by_name)
                                                          : NULL;
+    if (objection == NULL && device_is_host(&device->found.info) && !variant->on_host)
+        objection = "it needs an OpenCL device";
     if (objection == NULL && !variant->any_scale && some_input_binds(spec))
         objection = "full scale or gain is so large that it cannot tell which samples fit a float";
     if (objection != NULL)

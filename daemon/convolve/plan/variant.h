@@ -32,6 +32,7 @@ struct variant {
     bool components_apart; /* an envelope's real part waits in row.real_parts for the other */
     bool vectors;          /* the width of its vectors is a choice (spec.vector) */
     bool decimates;        /* writes only the frames that a plan keeps (row.decimate) */
+    bool on_host;          /* needs no OpenCL */
     bool any_scale; /* finds samples beyond the limit below full scale, too (input_limit.h) */
     const char *(*objection)(const struct device *device, const struct plan_spec *spec,
                              bool by_name); /* NULL: there is none */

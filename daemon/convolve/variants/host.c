@@ -151,14 +151,15 @@ static int host_layout(const struct device *device, const struct plan_spec *spec
                        const struct variant *variant, bool by_name, struct layout *layout,
                        struct problem *problem)
 {
-    int error = layout_standard(device, spec, variant, by_name, layout, problem);
+    const bool alone = by_name || device_is_host(&device->found.info); /* no other can */
+    int error = layout_standard(device, spec, variant, alone, layout, problem);
     if (error < 0)
         return error;
     const double item_ns =
         spec->blocks_max * fmin(transform_ns(spec, layout), direct_ns(spec, layout));
     const bool suitable =
         device->mirrored ? suits_beside_gpu(item_ns, spec->blocks_max) : suits(device, item_ns);
-    if (!by_name && !suitable)
+    if (!alone && !suitable)
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "%s: %u blocks of %u channels take longer than a launch", variant->name,
                            spec->blocks_max, spec->inputs);
@@ -449,6 +450,7 @@ const struct variant variant_host = {
     .formats = true,
     .decimates = true,
     .any_scale = true,
+    .on_host = true,
     .objection = host_objection,
     .layout = host_layout,
     .measure = host_measure,
