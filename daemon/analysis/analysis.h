@@ -124,6 +124,7 @@ struct analysis_stream {
     uint32_t channels;
     const char *const *units; /* [channels] */
     double delay_frames;
+    double bandwidth_hz; /* of the narrowest designed filter of its edges; 0: not known */
     bool aligned;
     bool records;                    /* each epoch is a record, with its number */
     bool envelope;                   /* the samples are magnitudes: `output = envelope` */

@@ -52,10 +52,12 @@ const struct option_row location_rows[LOCATION_ROWS] = {
                      .type = OPTION_DELAY,
                      .minimum = 1e-9,
                      .maximum = 1e12,
-                     .fallback_words = "1 frame",
+                     .fallback_words = "1 frame, at least half the inverse of the filter's "
+                                       "bandwidth",
                      FIELD(sigma_t),
                      .sentence = "Standard uncertainty of an arrival, for the uncertainty of the "
-                                 "place."},
+                                 "place. Where more hits than unknowns disagree by more, their "
+                                 "residuals count."},
     {.key = "velocity",
      .type = OPTION_VELOCITY,
      .above_minimum = true,
@@ -229,7 +231,10 @@ static void check_times(const struct option_check *check, struct analysis_option
     own->silence_frames = own->max_dt_frames;
     if (own->silence != NULL)
         option_frames(check, &location_rows[ROW_SILENCE], own->silence, rate, &own->silence_frames);
+    /* An onset behind a filter of bandwidth B rises within 1/B. */
     own->sigma_t_s = 1 / rate;
+    if (options->stream.bandwidth_hz > 0)
+        own->sigma_t_s = fmax(own->sigma_t_s, 0.5 / options->stream.bandwidth_hz);
     if (own->sigma_t == NULL)
         return;
     own->sigma_t_s = own->sigma_t->number / (own->sigma_t->dimension == DIMENSION_TIME ? 1 : rate);

@@ -109,12 +109,24 @@ static struct directions directions_at(const struct minima_view *view, const str
     return d;
 }
 
+/* The larger of what is given and of what the residuals say. */
+static double sigma_t(const struct locator *l, const struct minima_view *view,
+                      const struct minimum *at)
+{
+    const uint32_t unknowns = l->spec.plane ? 3 : 2;
+    if (view->count <= unknowns)
+        return l->spec.sigma_t_s;
+    return fmax(l->spec.sigma_t_s,
+                sqrt(fmax(0, at->sum) / (view->count - unknowns)) / l->spec.velocity_m_s);
+}
+
 /* C and the variance of the origin, see locator.h. False: the directions do not fix the place. */
 static bool set_covariance(const struct locator *l, const struct minima_view *view,
                            const struct minimum *at, struct place *place)
 {
     const struct directions d = directions_at(view, at);
-    const double v = l->spec.velocity_m_s, timing = v * l->spec.sigma_t_s;
+    const double v = l->spec.velocity_m_s, arrival_s = sigma_t(l, view, at);
+    const double timing = v * arrival_s;
     double xx = 0, xy = 0, yy = 0, tx = 0, ty = 0;
     for (uint32_t i = 0; i < view->count; i++) {
         const double x = d.x[i] - d.mean_x, y = d.y[i] - d.mean_y;
@@ -144,8 +156,7 @@ static bool set_covariance(const struct locator *l, const struct minima_view *vi
     const double origin_by_v =
         d.mean_distance / (v * v) - (d.mean_x * by_v_x + d.mean_y * by_v_y) / v;
     place->origin_variance_s2 =
-        l->spec.sigma_t_s * l->spec.sigma_t_s * (1.0 / view->count + spread) +
-        vv * origin_by_v * origin_by_v;
+        arrival_s * arrival_s * (1.0 / view->count + spread) + vv * origin_by_v * origin_by_v;
     return true;
 }
 

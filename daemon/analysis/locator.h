@@ -8,7 +8,9 @@
  * parabola between two neighbouring sensors, so all minima are known in closed form.
  *
  * Covariance: C = v² σt² (JᵀJ)⁻¹ + (∂p/∂v)(∂p/∂v)ᵀ σv², J being the derivatives of the residuals
- * with t0 eliminated (linear propagation, JCGM 100:2008, 5.1.2).
+ * with t0 eliminated (linear propagation, JCGM 100:2008, 5.1.2). σt is the larger of the one given
+ * and that of the residuals, sqrt(sum / (v² (n - unknowns))); with as many arrivals as unknowns
+ * residuals are zero, and the one given counts alone.
  *
  * locator_find never allocates; one thread at a time.
  */
@@ -30,7 +32,7 @@ struct locator_spec {
     uint32_t count;
     struct point low, high; /* corners of the extent */
     double velocity_m_s;    /* > 0 */
-    double sigma_t_s;       /* standard uncertainty of an arrival, > 0 */
+    double sigma_t_s;       /* standard uncertainty of an arrival, > 0: the least that counts */
     double sigma_v_m_s;     /* and of the velocity, ≥ 0 */
     uint32_t grid;          /* cells along the longer side, 8 … 512 */
 };

@@ -32,6 +32,24 @@ static bool is_envelope(const struct config_stream *stream)
     return envelope;
 }
 
+/* The pass-band of the narrowest filter that leads to a result; 0: none is designed. */
+static double bandwidth_of(const struct build *build, const struct config_stream *stream)
+{
+    double narrowest = 0;
+    for (uint32_t e = 0; e < stream->edge_count; e++) {
+        const struct filter_spec *spec = &build->filters[stream->edges[e].filter].spec;
+        const struct design_spec *design = &spec->design;
+        const double width = spec->type == FILTER_LOWPASS    ? design->cutoff_hz
+                             : spec->type == FILTER_BANDPASS ? design->high_hz - design->low_hz
+                             : spec->type == FILTER_HIGHPASS
+                                 ? stream->source.rate_hz / 2 - design->cutoff_hz
+                                 : 0;
+        if (width > 0 && (narrowest == 0 || width < narrowest))
+            narrowest = width;
+    }
+    return narrowest;
+}
+
 /* What the configuration knows of it. The scale of a chain's input is that of no converter. */
 static int stream_of(struct build *build, const struct config_stream *stream,
                      struct analysis_stream *out)
@@ -58,6 +76,7 @@ static int stream_of(struct build *build, const struct config_stream *stream,
         .rate_hz = stream->output_rate_hz,
         .channels = stream->output_floats,
         .units = stream->units,
+        .bandwidth_hz = bandwidth_of(build, stream),
         .aligned = stream->align,
         .records = in_records(build, stream),
         .envelope = is_envelope(stream),

@@ -213,6 +213,10 @@ static void test_covariance_is_the_scatter(void **state)
             yy += dy * dy / TRIALS;
             tt += place.origin_s * place.origin_s / TRIALS;
         }
+        /* Exact arrivals have the uncertainty that is given. */
+        struct arrival exact[SENSORS];
+        arrivals_from(&w, cases[i].x, cases[i].y, 0, exact);
+        assert_true(locator_find(w.locator, exact, w.spec.count, &place));
         within(xx, place.xx_m2, 0.1);
         within(tt, place.origin_variance_s2, 0.1);
         if (cases[i].plane) {
@@ -232,16 +236,52 @@ static void test_covariance_of_the_velocity(void **state)
     struct world w = square_plate(1e-15, off);
     w.spec.sensors = w.sensors;
     open_locator(&w);
-    struct arrival arrivals[SENSORS];
+    struct arrival arrivals[SENSORS]; /* three leave no residuals */
     struct place place;
     arrivals_from(&w, 0.2, 0.3, 0, arrivals);
     for (uint32_t i = 0; i < 4; i++) /* as if the velocity were higher */
         arrivals[i].time_s *= 5000 / (5000 + off);
-    assert_true(locator_find(w.locator, arrivals, 4, &place));
+    assert_true(locator_find(w.locator, arrivals, 3, &place));
     within(sqrt(place.xx_m2), fabs(place.x_m - 0.2), 1e-2);
     within(sqrt(place.yy_m2), fabs(place.y_m - 0.3), 1e-2);
     within(place.xy_m2, (place.x_m - 0.2) * (place.y_m - 0.3), 1e-2);
     within(sqrt(place.origin_variance_s2), fabs(place.origin_s), 2e-2);
+    locator_close(w.locator);
+}
+
+/* Arrivals that disagree by more than the uncertainty that is given: the place is as uncertain as
+ * they are. Three arrivals fit any place exactly, and say nothing. */
+static void test_residuals_widen_the_covariance(void **state)
+{
+    (void)state;
+    enum { TRIALS = 2000 };
+    const double given_s = 1e-7, true_s = 1e-6;
+    struct world w = square_plate(given_s, 0);
+    w.spec.sensors = w.sensors;
+    open_locator(&w);
+    struct random_state random = {5};
+    struct place place;
+    double squares = 0, stated = 0, least = INFINITY;
+    for (int n = 0; n < TRIALS; n++) {
+        struct arrival arrivals[SENSORS];
+        arrivals_from(&w, 0.4, 0.5, 0, arrivals);
+        for (uint32_t k = 0; k < 4; k++)
+            arrivals[k].time_s += true_s * random_normal(&random);
+        assert_true(locator_find(w.locator, arrivals, 4, &place));
+        squares += (place.x_m - 0.4) * (place.x_m - 0.4) / TRIALS;
+        stated += place.xx_m2 / TRIALS;
+        least = fmin(least, place.xx_m2);
+        assert_true(locator_find(w.locator, arrivals, 3, &place));
+        const double three = place.xx_m2;
+        arrivals[2].time_s += 5e-6;
+        assert_true(!locator_find(w.locator, arrivals, 3, &place) || place.xx_m2 < 20 * three);
+    }
+    within(stated, squares, 0.1);
+    struct arrival exact[SENSORS];
+    arrivals_from(&w, 0.4, 0.5, 0, exact);
+    assert_true(locator_find(w.locator, exact, 4, &place));
+    assert_true(least >= place.xx_m2 * (1 - 1e-2));
+    within(place.xx_m2, squares * given_s * given_s / (true_s * true_s), 0.1);
     locator_close(w.locator);
 }
 
@@ -398,6 +438,7 @@ int main(void)
         cmocka_unit_test(test_exact_arrivals_at_sensors),
         cmocka_unit_test(test_covariance_is_the_scatter),
         cmocka_unit_test(test_covariance_of_the_velocity),
+        cmocka_unit_test(test_residuals_widen_the_covariance),
         cmocka_unit_test(test_lucy_and_residuals),
         cmocka_unit_test(test_two_places_of_three_sensors),
         cmocka_unit_test(test_beyond_the_ends_of_a_line),

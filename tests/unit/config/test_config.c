@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "analysis/location_options.h"
 #include "core/limits.h"
 #include "io/generator.h"
 #include "io/net/network_options.h"
@@ -251,6 +252,41 @@ static void full_scale_is_that_of_a_converter(void **state)
         assert_true(analysed->full_scale[0] == scale.full_scale && analysed->step[0] == scale.step);
         assert_false(chain->converter);
         assert_true(config_level_scale(chain, 0).full_scale == 0);
+        config_free(config);
+    }
+}
+
+/* An arrival behind a filter is known to half the inverse of its bandwidth, and to a frame at best.
+ */
+static void timing_errors_follow_the_filter(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *filter, *keys;
+        double sigma_t_s;
+    } table[] = {
+        {"type = identity\n", "", 0.5e-6},
+        {"type = bandpass\nlow = 100 kHz\nhigh = 300 kHz\n", "", 2.5e-6},
+        {"type = lowpass\ncutoff = 50 kHz\n", "", 10e-6},
+        {"type = highpass\ncutoff = 900 kHz\n", "", 5e-6},
+        {"type = highpass\ncutoff = 50 kHz\n", "", 0.5 / 950e3},
+        {"type = bandpass\nlow = 100 kHz\nhigh = 300 kHz\n", "timing error = 1 us\n", 1e-6},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        char text[2048];
+        snprintf(text, sizeof text,
+                 "[stream a]\nsource = rtp\naddress = 127.0.0.1:5004\nrate = 2 MHz\nchannels = 3\n"
+                 "full scale = 1 V\nfilter = f\n[filter f]\n%s"
+                 "[sink o]\ntype = rtp\nstream = a\naddress = 127.0.0.1:6000\n"
+                 "[analysis h]\ntype = hits\nstream = a\nthreshold = 10 mV\n"
+                 "[analysis w]\ntype = location\nanalysis = h\nvelocity = 5000 m/s\n"
+                 "sensors = 0 0, 600 mm 0, 0 400 mm\n%s",
+                 table[i].filter, table[i].keys);
+        struct config *config = load_good(text);
+        const struct location_options *own =
+            config->analyses[config_find_analysis(config, "w")].options.own;
+        if (fabs(own->sigma_t_s - table[i].sigma_t_s) > 1e-12)
+            fail_msg("%s%s: %g s", table[i].filter, table[i].keys, own->sigma_t_s);
         config_free(config);
     }
 }
@@ -734,6 +770,7 @@ int main(void)
         cmocka_unit_test(defaults_are_those_of_the_table),
         cmocka_unit_test(sensors_turn_volts_into_their_unit),
         cmocka_unit_test(full_scale_is_that_of_a_converter),
+        cmocka_unit_test(timing_errors_follow_the_filter),
         cmocka_unit_test(excitations_are_known),
         cmocka_unit_test(edges_of_banks_and_matrices),
         cmocka_unit_test(chains_take_what_is_before_them),
