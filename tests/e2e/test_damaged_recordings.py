@@ -137,6 +137,24 @@ class Damaged(Base):
             self.assertEqual("and the recording has 125 ms" in said, short, said)
 
 
+class Suffix(Base):
+    def test_the_suffix_decides_or_is_refused(self):
+        self.write("in.wav", wav(1000))
+        for name, keys, said in (("x.flac", "", "write a path that ends in .wav"), ("x.npy", "", "ends in .wav"),
+                                 ("x.w64", "container = wav", "ends in .wav"), ("x.w64", "", None), ("x.RF64", "", None),
+                                 ("x", "", None), ("x.wav", "container = rf64", None)):
+            with open(self.path("c.conf"), "w", encoding="utf-8") as file:
+                file.write(self.config("in.wav").replace("out.wav", name) + keys + "\n")
+            done = subprocess.run([os.path.join(c.BUILD, "convolvd"), "--check", "--config", self.path("c.conf")],
+                                  capture_output=True, text=True, timeout=c.PATIENCE_S, check=False)
+            self.assertEqual(done.returncode, 0 if said is None else 1, (name, done.stderr))
+            self.assertIn(said or "", done.stderr)
+        with c.Daemon(self.folder, self.config("in.wav").replace("out.wav", "x.w64"), wait=False) as daemon:
+            self.assertEqual(daemon.wait(), 0, daemon.output())
+        with open(self.path("x.w64"), "rb") as file:
+            self.assertEqual(file.read(4), b"riff")
+
+
 class Replay(Base):
     TAPS = 101
 

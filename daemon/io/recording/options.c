@@ -4,6 +4,7 @@
  */
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #include "io/recording/files.h"
 #include "io/recording/recording.h"
@@ -216,6 +217,30 @@ static void check_header(const struct option_check *check, const struct sink_opt
         option_error(check, "container", "sink %s: %s", options->name, problem.text);
 }
 
+/* The path's suffix chooses the container where the key does not, and is no other format's. */
+static void check_suffix(const struct option_check *check, struct recording_options *own)
+{
+    static const char *const others[] = {".flac", ".npy", ".npz", ".aiff", ".aif",   ".aifc", ".au",
+                                         ".caf",  ".mp3", ".ogg", ".opus", ".csv",   ".txt",  ".h5",
+                                         ".hdf5", ".mat", ".raw", ".bin",  ".tradb", ".pridb"};
+    const char *dot = own->path != NULL ? strrchr(own->path, '.') : NULL;
+    if (dot == NULL)
+        return;
+    const bool given = option_given(check, "container");
+    const bool w64 = strcasecmp(dot, ".w64") == 0, rf64 = strcasecmp(dot, ".rf64") == 0;
+    if (!given && (w64 || rf64))
+        own->container = w64 ? "w64" : "rf64";
+    bool other = given && w64 != (strcmp(own->container, "w64") == 0) &&
+                 (w64 || rf64 || strcasecmp(dot, ".wav") == 0);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        other = other || strcasecmp(dot, others[i]) == 0;
+    if (other)
+        option_error(check, "path",
+                     "a recording is written as %s, which is not what `%s` is called; write a "
+                     "path that ends in .%s",
+                     own->container, own->path, own->container);
+}
+
 /* Another user may check the configuration than the one who runs the daemon: what this one cannot
  * write is no error yet. */
 static void check_path(const struct option_check *check, const struct sink_options *options)
@@ -253,6 +278,7 @@ void recording_sink_check(const struct option_check *check, const struct daemon_
                            "the input of stream %s is the output of stream %s; record that instead",
                            stream->name, stream->upstream);
     }
+    check_suffix(check, own);
     check_header(check, options);
     check_path(check, options);
 }

@@ -364,8 +364,8 @@ static int file_probe(const struct source_options *options, struct source_facts 
                       struct problem *problem)
 {
     const struct file_options *own = options->own;
-    const int status = recording_probe(own->path, &facts->rate_hz, &facts->channels,
-                                       &facts->format, &facts->frames, problem);
+    const int status = recording_probe(own->path, &facts->rate_hz, &facts->channels, &facts->format,
+                                       &facts->frames, problem);
     if (own->loop)
         facts->frames = UINT64_MAX;
     return status;
