@@ -307,9 +307,9 @@ class HandOver(unittest.TestCase):
         config = self.config()
         out, chain = c.Results(self.ports["out"]), c.Results(self.ports["chain"])
         with self.daemon(config, program="convolvd-test") as daemon:
-            for _ in range(3):
+            for epoch in range(3):
+                self.skipped = 10000 * epoch  # the next packet begins an epoch
                 self.send(30)
-                self.skipped += 10000  # the next packet begins an epoch
             c.wait_for(lambda: daemon.stream("a")["epochs"] == 3, "three epochs")
             daemon.signal(c.WEDGES["state"])
             np.save(f"{self.folder}/f.npy", c.random_taps(filters, TAPS))
