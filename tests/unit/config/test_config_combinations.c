@@ -214,7 +214,7 @@ static const struct combination {
      "[sink s]\ntype = recording\nstream = a\npath = x.wav\n",
      7, false, "holds rates in whole Hz up to 2147483647 Hz, not 48000.5 Hz"},
     {"[stream a]\nsource = generator\nrate = 5 GHz\nfilter = f\n" FILTER
-     "[sink s]\ntype = recording\nstream = a\npath = x.wav\ncontainer = w64\n",
+     "[sink s]\ntype = recording\nstream = a\npath = x.w64\ncontainer = w64\n",
      11, false, "whole Hz up to"},
     {"[stream a]\nsource = generator\nrate = 100 MHz\nchannels = 16\nfilter = f\n" FILTER
      "[sink s]\ntype = recording\nstream = a\npath = x.wav\n",
