@@ -7,8 +7,9 @@
  *
  * An answer to a read says nothing of appends: a leader without followers still answers reads.
  *
- * A server that leads a log again may pass over appends without an answer (nats-server 2.9 and
- * 2.10): it numbers what it proposes as if nothing had been stored since it led last, and each
+ * A server that leads a log again may pass over appends without an answer. The source of
+ * nats-server 2.9 and 2.10 suggests why, and no test shows it: it numbers what it proposes as if
+ * nothing had been stored since it led last, and each
  * proposal brings it one number further; a log in which appends were ever refused stays so until
  * those numbers have been used up. So where an append has no outcome for `mute_ns`, and the leader
  * hears from its followers, appends that no log can store use the numbers up: the first answer to
