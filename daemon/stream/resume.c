@@ -78,6 +78,18 @@ bool stream_quiet(const struct stream *s)
     return true;
 }
 
+/* The marks are ring positions; the state has frames of the epoch. */
+static void take_partial(const struct stream *s, const struct epoch *e, struct ranges *out)
+{
+    const uint64_t next = e->base + e->submitted;
+    for (uint32_t i = 0; i < s->partial_output.count; i++) {
+        const struct invalid_range *range = &s->partial_output.list[i];
+        const uint64_t from = range->from > next ? range->from : next;
+        if (range->until > from)
+            ranges_add(out, from - e->base, range->until - e->base, range->cause);
+    }
+}
+
 static void take_epoch(const struct stream *s, const struct epoch *e, struct stream_state *state)
 {
     state->epoch = (struct state_epoch){
@@ -123,6 +135,7 @@ static void take_epoch(const struct stream *s, const struct epoch *e, struct str
                                 hole->debts.overload, hole->debts.socket, hole->debts.capture};
     }
     state->lost = s->lost_upstream;
+    take_partial(s, e, &state->partial_output);
     for (uint32_t i = s->unsent_first; i != s->unsent_next; i++)
         state->unsent[state->unsent_count++] =
             (struct state_gap){s->unsent[i % UNSENT_MAX].from, s->unsent[i % UNSENT_MAX].until};
@@ -342,6 +355,9 @@ static void resume_epoch(struct stream *s, const struct stream_state *state, int
              state->holes[i].capture_debt},
         };
     s->lost_upstream = state->lost;
+    for (uint32_t i = 0; i < state->partial_output.count; i++)
+        ranges_add(&s->partial_output, base + state->partial_output.list[i].from,
+                   base + state->partial_output.list[i].until, INVALID_SETTLING);
     for (uint32_t i = 0; i < state->unsent_count; i++)
         s->unsent[s->unsent_next++ % UNSENT_MAX] =
             (struct unsent){state->unsent[i].from, state->unsent[i].until};

@@ -32,7 +32,7 @@
 #include "stream/stream.h"
 
 enum {
-    STREAM_STATE_VERSION = 2,
+    STREAM_STATE_VERSION = 3,
     STREAM_STATE_BYTES_MAX = 256 << 20, /* a longer history is not worth carrying */
     STATE_HOLES_MAX = 1024,
     STATE_GAPS_MAX = 128,
@@ -106,6 +106,7 @@ struct stream_state {
     struct state_epoch epoch;
     struct ranges invalid, raw_invalid; /* of results; of raw input not yet handed on */
     struct ranges lost;                 /* input that may be missing, with its causes */
+    struct ranges partial_output;       /* results not handed out that will be partial */
     uint32_t shed_count;
     struct invalid_range sheds[SHEDS_MAX]; /* not yet reported */
     struct state_change change;

@@ -209,7 +209,7 @@ static void walk_range(struct codec *c, struct invalid_range *range)
 
 static void walk_lists(struct codec *c, struct stream_state *s)
 {
-    struct ranges *const lists[] = {&s->invalid, &s->raw_invalid, &s->lost};
+    struct ranges *const lists[] = {&s->invalid, &s->raw_invalid, &s->lost, &s->partial_output};
     for (size_t list = 0; list < sizeof lists / sizeof lists[0]; list++) {
         walk_count(c, &lists[list]->count, RANGES_MAX);
         for (uint32_t i = 0; i < lists[list]->count; i++)
@@ -454,7 +454,8 @@ static bool lists_hold(const struct stream_state *s)
     const struct state_epoch *e = &s->epoch;
     if (!ranges_hold(s->invalid.list, s->invalid.count) ||
         !ranges_hold(s->raw_invalid.list, s->raw_invalid.count) ||
-        !ranges_hold(s->lost.list, s->lost.count) || !ranges_hold(s->sheds, s->shed_count))
+        !ranges_hold(s->lost.list, s->lost.count) || !ranges_hold(s->sheds, s->shed_count) ||
+        !ranges_hold(s->partial_output.list, s->partial_output.count))
         return false;
     for (uint32_t i = 1; i < s->shed_count; i++)
         if (s->sheds[i].from < s->sheds[i - 1].until)

@@ -365,6 +365,7 @@ struct capture {
     float samples[EPOCHS][FRAMES_MAX][CHANNELS];
     uint8_t seen[EPOCHS][FRAMES_MAX];
     bool mixed[EPOCHS][FRAMES_MAX];
+    bool partial[EPOCHS][FRAMES_MAX];
     bool wire[EPOCHS][FRAMES_MAX]; /* came as codes, which samples are decoded from */
     uint64_t saturated;
     uint16_t causes[EPOCHS][FRAMES_MAX]; /* 1 << cause */
@@ -458,6 +459,8 @@ static void take(void *context, const struct result *result)
         got->gains[result->epoch][n] = got->gains_newest;
         got->mixed[result->epoch][n] = (result->flags & RESULT_MIXED) != 0;
     }
+    for (uint64_t n = result->partial_from; n < result->partial_until; n++)
+        got->partial[result->epoch][n] = true;
     for (uint32_t i = 0; i < result->invalid_count; i++) {
         const struct invalid_range *range = &result->invalid[i];
         const bool hole = range->until <= result->first_frame;
@@ -588,6 +591,8 @@ static inline void check_ledgers(void)
     assert_int_equal(stats.out, world->got.delivered);
 }
 
+static bool put_partial; /* the packets to come have the mark *partial* */
+
 /* Puts frames [first, first + frames) of the model's epoch; `place` is the source's numbering. */
 static inline enum verdict put(int epoch, uint64_t first, uint32_t frames, uint64_t place,
                                uint32_t flags)
@@ -599,6 +604,8 @@ static inline enum verdict put(int epoch, uint64_t first, uint32_t frames, uint6
         .payload = (const uint8_t *)world->sent[epoch][first],
         .receive_ns = world->now_ns,
         .receive_realtime_ns = simulated_realtime_ns(),
+        .partial_from = place,
+        .partial_until = put_partial ? place + frames : place,
     };
     enum verdict verdict = stream_put(world->stream, &packet);
     if (verdict == VERDICT_ACCEPTED) {

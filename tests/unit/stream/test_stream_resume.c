@@ -23,24 +23,28 @@ struct kind {
     bool changes;
     enum change_how how;
     uint32_t fade;
+    bool partial; /* one packet of four is */
 };
 
 static const struct kind kinds[] = {
-    {"plain", 1, 0, false, false, true, true, false, CHANGE_HARD, 0},
-    {"decimated by 7", 7, 3, false, false, true, true, false, CHANGE_HARD, 0},
-    {"aligned, decimated", 5, 0, true, false, true, true, false, CHANGE_HARD, 0},
-    {"records without tails", 1, 0, false, true, false, true, false, CHANGE_HARD, 0},
-    {"a source that waits", 1, 0, false, false, true, false, false, CHANGE_HARD, 0},
-    {"a hard change", 1, 0, false, false, true, true, true, CHANGE_HARD, 0},
-    {"a cross-fade", 1, 0, false, false, true, true, true, CHANGE_FADE, 300},
-    {"a clear change", 3, 1, false, false, true, true, true, CHANGE_CLEAR, 0},
+    {"plain", 1, 0, false, false, true, true, false, CHANGE_HARD, 0, false},
+    {"decimated by 7", 7, 3, false, false, true, true, false, CHANGE_HARD, 0, false},
+    {"aligned, decimated", 5, 0, true, false, true, true, false, CHANGE_HARD, 0, false},
+    {"records without tails", 1, 0, false, true, false, true, false, CHANGE_HARD, 0, false},
+    {"a source that waits", 1, 0, false, false, true, false, false, CHANGE_HARD, 0, false},
+    {"a hard change", 1, 0, false, false, true, true, true, CHANGE_HARD, 0, false},
+    {"a cross-fade", 1, 0, false, false, true, true, true, CHANGE_FADE, 300, false},
+    {"a clear change", 3, 1, false, false, true, true, true, CHANGE_CLEAR, 0, false},
+    {"partial input", 1, 0, false, false, true, true, false, CHANGE_HARD, 0, true},
+    {"partial input, aligned, decimated", 5, 0, true, false, true, true, false, CHANGE_HARD, 0,
+     true},
 };
 
 static const struct kind *kind;
 static struct stream_options options;
 static struct stream_change change; /* as requested last */
 static uint64_t resumed, resumed_holes, resumed_partial, resumed_changes, resumed_ended,
-    resumed_sheds;
+    resumed_sheds, resumed_marks;
 
 static void on_retired(void *context, struct plan *old)
 {
@@ -57,6 +61,7 @@ static void count_state(const struct stream_state *state)
     resumed_partial += state->partial_valid;
     resumed_changes += state->change.pending;
     resumed_sheds += state->shed_count > 0;
+    resumed_marks += state->partial_output.count > 0;
     resumed_ended += state->begun && state->epoch.ended;
 }
 
@@ -123,7 +128,9 @@ static uint32_t below(struct script *script, uint32_t limit)
 static void put_next(struct script *script, uint32_t flags)
 {
     const uint32_t frames = 1 + below(script, 90);
+    put_partial = kind->partial && below(script, 4) == 0;
     put(script->epoch, script->next, frames, script->origin + script->next, flags);
+    put_partial = false;
     script->next += frames;
 }
 
@@ -274,12 +281,14 @@ static void test_split_equals_the_whole(void **state)
         }
     }
     print_message("%llu states: %llu with holes, %llu inside a block, %llu with a change pending, "
-                  "%llu between epochs, %llu with blocks shed\n",
+                  "%llu between epochs, %llu with blocks shed, %llu with partial results to come\n",
                   (unsigned long long)resumed, (unsigned long long)resumed_holes,
                   (unsigned long long)resumed_partial, (unsigned long long)resumed_changes,
-                  (unsigned long long)resumed_ended, (unsigned long long)resumed_sheds);
+                  (unsigned long long)resumed_ended, (unsigned long long)resumed_sheds,
+                  (unsigned long long)resumed_marks);
     assert_true(resumed > 2000 && resumed_holes > 100 && resumed_partial > 50);
     assert_true(resumed_changes > 10 && resumed_ended > 10 && resumed_sheds > 10);
+    assert_true(resumed_marks > 100);
 }
 
 /* ---- another stream ------------------------------------------------------------------------ */
