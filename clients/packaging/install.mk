@@ -58,8 +58,8 @@ install-page:
 install-docs:
 	install -d $(DATA)/doc/convolvd
 	cd docs && find . -type d -exec install -d $(abspath $(DATA))/doc/convolvd/{} \;
-	cd docs && find . -type f -exec install -m 644 {} $(abspath $(DATA))/doc/convolvd/{} \;
-	install -m 644 README.md CHANGELOG.md LICENSE $(DATA)/doc/convolvd
+	cd docs && find . -type f ! -name '*.mk' -exec install -m 644 {} $(abspath $(DATA))/doc/convolvd/{} \;
+	install -m 644 CHANGELOG.md LICENSE $(DATA)/doc/convolvd
 
 # The Python package, where the system's Python finds it.
 PYTHON_SITE ?= $(PREFIX)/lib/python3/dist-packages

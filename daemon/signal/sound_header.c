@@ -216,6 +216,13 @@ struct riff {
     uint64_t data_at;           /* the name of the chunk */
 };
 
+/* The bytes of a frame, if a header's own figure is that of its channels and bits; else 0. */
+static uint32_t agreed_frame_bytes(const struct sound_header *h, uint64_t stated)
+{
+    return stated > 0 && stated == (uint64_t)h->channels * ((h->bits + 7) / 8) ? (uint32_t)stated
+                                                                               : 0;
+}
+
 static void read_riff_format(struct walk *w, uint64_t at)
 {
     struct sound_header *h = w->header;
@@ -225,7 +232,8 @@ static void read_riff_format(struct walk *w, uint64_t at)
     h->bits = (uint32_t)number_at(w, at + 14, 2);
     const bool plain = tag == 1 || tag == 3 || tag == 0xFFFE;
     h->floats = tag == 3 || (tag == 0xFFFE && number_at(w, at + 24, 2) == 3);
-    h->frame_bytes = plain && h->channels > 0 && block % h->channels == 0 ? (uint32_t)block : 0;
+    /* libsndfile goes by the bits where the two fields differ, so its length counts then. */
+    h->frame_bytes = plain ? agreed_frame_bytes(h, block) : 0;
 }
 
 static void patch_riff(struct walk *w, const struct riff *riff)
@@ -427,7 +435,7 @@ static void read_caf(struct walk *w)
             h->bits = (uint32_t)number_at(w, chunk.body + 28, 4);
             h->floats = number_at(w, chunk.body + 12, 4) & 1;
             if (number_at(w, chunk.body + 20, 4) == 1) /* frames of a packet */
-                h->frame_bytes = (uint32_t)number_at(w, chunk.body + 16, 4);
+                h->frame_bytes = agreed_frame_bytes(h, number_at(w, chunk.body + 16, 4));
         }
         found = is_name(&chunk, "data");
         if (!found)

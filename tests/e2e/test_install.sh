@@ -51,7 +51,6 @@ cat >"$root/want" <<END
 ./usr/share/bash-completion/completions/convolvctl
 ./usr/share/doc/convolvd/CHANGELOG.md
 ./usr/share/doc/convolvd/LICENSE
-./usr/share/doc/convolvd/README.md
 ./usr/share/man/man1/convolv-alarm.1
 ./usr/share/man/man1/convolv-design.1
 ./usr/share/man/man1/convolv-rig.1
@@ -65,7 +64,7 @@ for config in config/*.conf config/nats/*.conf; do
     echo "./usr/share/doc/convolvd/examples/${config#config/}" >>"$root/want"
 done
 listed() { # FOLDER INSTALLED
-    (cd "$1" && find . -type f ! -path '*/__pycache__/*') | sed "s|^\.|./usr/$2|" >>"$root/want"
+    (cd "$1" && find . -type f ! -path '*/__pycache__/*' ! -name '*.mk') | sed "s|^\.|./usr/$2|" >>"$root/want"
 }
 listed docs share/doc/convolvd
 listed clients/web/page share/convolvd/web

@@ -71,13 +71,11 @@ class Stop(unittest.TestCase):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {c.WEDGES["prepare"]})
 
     def test_a_reload_that_hangs(self):
-        # A recording that is a FIFO nobody writes to: opening it blocks.
         with c.temporary() as folder:
-            fifo = os.path.join(folder, "x.wav")
-            os.mkfifo(fifo)
-            with c.Daemon(folder, config() + c.rtp_sink("out", "s", c.free_port())) as daemon:
+            with c.Daemon(folder, config() + c.rtp_sink("out", "s", c.free_port()), program="convolvd-test") as daemon:
                 with open(daemon.path, "a", encoding="utf-8") as file:
-                    file.write(f"[stream t]\nsource = file\npath = {fifo}\nfilter = low\n")
+                    file.write("[stream t]\nsource = generator\nrate = 48 kHz\nchannels = 1\nwaveform = noise\nfilter = low\n")
+                daemon.signal(c.WEDGES["prepare"])  # the next stream that is prepared hangs
                 daemon.signal(signal.SIGHUP)
                 daemon.wait_said("again")
                 before = daemon.stream("s")["frames_out"]["out"]
