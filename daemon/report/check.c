@@ -468,10 +468,28 @@ static void print_ring(const struct memory_ring *ring, FILE *out)
         fprintf(out, "  input ring       %s, %.3g ms\n", bytes, ring->ms);
 }
 
+/* A loss longer than the ring bridges ends the epoch, whatever `max gap` allows. */
+static void check_gap(const struct config_stream *stream, const struct memory_ring *ring,
+                      struct config_errors *errors)
+{
+    char bridged[48], wanted[48], least[48];
+    const double rounded_up = 1.001 * ring->gap_buffer_s; /* as it is printed */
+    if (!ring->fits || stream->upstream >= 0 || ring->gap_s >= ring->wanted_gap_s)
+        return;
+    config_warning(errors, stream->place,
+                   "stream %s: its input ring bridges losses of up to %s, and `max gap` is %s: a "
+                   "longer loss begins a new epoch; write `buffer` of at least %s, or a shorter "
+                   "`max gap`",
+                   stream->name, time_text(ring->gap_s, bridged, sizeof bridged),
+                   time_text(ring->wanted_gap_s, wanted, sizeof wanted),
+                   time_text(rounded_up, least, sizeof least));
+}
+
 /* Prints what the stream takes and adds it to `all`. False: its ring does not fit, and the start
  * would fail. */
 static bool print_memory(const struct config *config, uint32_t stream,
-                         const struct check_plan *plan, struct memory_figure *all, FILE *out)
+                         const struct check_plan *plan, struct memory_figure *all, FILE *out,
+                         struct config_errors *errors)
 {
     const struct memory_plan planned = check_memory_plan(plan);
     const struct memory_ring ring = memory_ring(all, config, stream, &planned);
@@ -487,6 +505,7 @@ static bool print_memory(const struct config *config, uint32_t stream,
     memory_print(&own, out);
     fputc('\n', out);
     print_ring(&ring, out);
+    check_gap(&config->streams[stream], &ring, errors);
     return ring.fits;
 }
 
@@ -578,7 +597,7 @@ int check_print(const struct config *config, FILE *out, struct config_errors *er
         print_excitation(stream, out);
         print_latency(stream, &plans[s], out);
         fprintf(out, "  loss             %s\n", loss_sentence(config, stream));
-        if (!print_memory(config, s, &plans[s], &memory, out)) {
+        if (!print_memory(config, s, &plans[s], &memory, out, errors)) {
             problem_set(&problem, ERROR_FULL,
                         "the input memory has no room for its ring beside those before it; raise "
                         "`input memory` in [device], or give each stream a `buffer`");

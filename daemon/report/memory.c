@@ -1,6 +1,8 @@
 /* The memory of a configuration: see memory.h. */
 #include "report/memory.h"
 
+#include <math.h>
+
 #include "convolve/engine.h"
 #include "core/power.h"
 #include "core/quantity.h"
@@ -72,10 +74,16 @@ struct memory_ring memory_ring(const struct memory_figure *figure, const struct 
     uint64_t wanted;
     const uint64_t frames = ring_frames(figure, config, stream, &need, &wanted);
     const uint32_t frame_bytes = stream->source.frame_bytes;
+    const double gap_s = 1e-9 * (double)need.max_gap_ns;
+    const uint64_t gap = (uint64_t)ceil(gap_s * need.rate_hz);
     return (struct memory_ring){.bytes = frames * frame_bytes,
                                 .wanted_bytes = wanted * frame_bytes,
                                 .ms = 1e3 * (double)frames / need.rate_hz,
-                                .fits = frames > 0};
+                                .fits = frames > 0,
+                                .gap_s = (double)ring_size_gap_max(&need, frames) / need.rate_hz,
+                                .wanted_gap_s = gap_s,
+                                .gap_buffer_s =
+                                    (double)ring_size_of_gap(&need, gap) / need.rate_hz};
 }
 
 /* The input ring, its presence bits and the times of its blocks. */

@@ -41,6 +41,8 @@ struct memory_ring {
     uint64_t bytes, wanted_bytes; /* samples */
     double ms;                    /* that it holds */
     bool fits;                    /* false: not even the least that its plan needs */
+    double gap_s, wanted_gap_s;   /* the longest loss that it bridges, and `max gap` */
+    double gap_buffer_s;          /* the `buffer` that bridges `max gap` */
 };
 
 /* The ring that stream `index` gets after the streams of `figure`. */

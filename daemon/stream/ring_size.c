@@ -91,3 +91,9 @@ uint64_t ring_size_gap_max(const struct ring_need *need, uint64_t frames)
     const uint64_t kept = one_epoch(need);
     return frames > 2 * kept ? frames - kept : frames / 2;
 }
+
+uint64_t ring_size_of_gap(const struct ring_need *need, uint64_t gap)
+{
+    const uint64_t kept = one_epoch(need);
+    return gap > kept ? kept + gap : 2 * gap;
+}

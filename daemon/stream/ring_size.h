@@ -57,4 +57,7 @@ uint64_t ring_size_grown(const struct ring_need *need, uint64_t frames, uint32_t
 /* The longest gap that a ring of `frames` bridges; a longer one is a discontinuity. */
 uint64_t ring_size_gap_max(const struct ring_need *need, uint64_t frames);
 
+/* The least ring that bridges a gap of so many frames. */
+uint64_t ring_size_of_gap(const struct ring_need *need, uint64_t gap);
+
 #endif

@@ -162,6 +162,46 @@ static void loss_that_cannot_be_seen_is_said(void **state)
     config_errors_free(&errors);
 }
 
+/* Of 48 kHz and blocks of 1024 frames: a ring that bridges less than `max gap` is named with both
+ * times and what to write; that of the rule, and one that is long enough, with nothing. */
+static void a_ring_shorter_than_max_gap_is_said(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *source, *keys, *words; /* NULL: nothing is said */
+    } cases[] = {
+        {"rtp", "buffer = 100 ms\nmax gap = 30 s\n",
+         "its input ring bridges losses of up to 341.3 ms, and `max gap` is 30 s: a longer loss "
+         "begins a new epoch; write `buffer` of at least 30.6 s, or a shorter `max gap`"},
+        {"udp-seq", "max gap = 3000 s\n", "and `max gap` is 50 min"}, /* beyond 64 MiB */
+        {"rtp", "buffer = 100 ms\n", "and `max gap` is 1 s"},
+        {"rtp", "buffer = 30.6 s\nmax gap = 30 s\n", NULL},
+        {"rtp", "buffer = 100 ms\nmax gap = 340 ms\n", NULL},
+        {"rtp", "buffer = 100 ms\nmax gap = 0\n", NULL},
+        {"rtp", "max gap = 30 s\n", NULL},
+        {"generator", "buffer = 100 ms\n", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        int status;
+        struct config_errors errors;
+        snprintf(text, sizeof text,
+                 "[stream a]\nsource = %s\n%srate = 48 kHz\nchannels = 1\nfilter = f\n%s"
+                 "[filter f]\ntype = identity\n"
+                 "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:3\n",
+                 cases[i].source, i == 7 ? "" : "address = 127.0.0.1:1\n", cases[i].keys);
+        char *report = check(text, &status, &errors);
+        assert_int_equal(status, 0);
+        char *messages = sample_messages(&errors);
+        if (cases[i].words == NULL ? sample_says(&errors, "max gap")
+                                   : !sample_message(&errors, 1, true, cases[i].words))
+            fail_msg("case %zu:\n%s", i, messages);
+        free(messages);
+        free(report);
+        config_errors_free(&errors);
+    }
+}
+
 /* What becomes of the streams when the device is lost. */
 static void what_stands_by_is_said(void **state)
 {
@@ -382,6 +422,7 @@ int main(void)
         cmocka_unit_test(the_report_says_what_was_planned),
         cmocka_unit_test(what_aliases_is_said),
         cmocka_unit_test(loss_that_cannot_be_seen_is_said),
+        cmocka_unit_test(a_ring_shorter_than_max_gap_is_said),
         cmocka_unit_test(what_stands_by_is_said),
         cmocka_unit_test(who_is_heard_is_said),
         cmocka_unit_test(filters_that_cannot_share_a_delay_are_errors),

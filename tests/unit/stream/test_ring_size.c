@@ -76,6 +76,11 @@ static void test_what_the_sizes_promise(void **state)
         const uint64_t gap = (uint64_t)(1e-9 * (double)need.max_gap_ns * need.rate_hz);
         if (gap * need.frame_bytes < 64 << 20)
             assert_true(ring_size_gap_max(&need, size) >= gap);
+        /* The least ring for a gap bridges it, and a smaller one does not. */
+        const uint64_t asked = 1 + random_below(&random, 1 << 24);
+        const uint64_t bridges = ring_size_of_gap(&need, asked);
+        assert_true(ring_size_gap_max(&need, bridges) >= asked);
+        assert_true(ring_size_gap_max(&need, bridges - 1) < asked);
         /* A ring grown for a longer history is a ring made for it. */
         struct ring_need shorter = need;
         shorter.history = 1 + (uint32_t)random_below(&random, need.history);
