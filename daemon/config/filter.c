@@ -146,7 +146,7 @@ struct filter_spec config_filter_spec(const struct config_filter *filter,
 /* ---- against the rates ------------------------------------------------------------------------
  */
 
-/* Keys whose frequency must lie below half the rate (the ends of a chirp may reach it). */
+/* Keys whose frequency must lie below half the rate. */
 static const enum schema_id frequency_keys[] = {
     KEY_LOW, KEY_HIGH, KEY_CUTOFF, KEY_START, KEY_STOP, KEY_CARRIER,
 };
@@ -161,8 +161,7 @@ static bool check_nyquist(struct build *build, const struct raw_section *section
         if (!value_given(section, id))
             continue;
         double frequency_hz = value_of(section, id)->number;
-        bool inclusive = id == KEY_START || id == KEY_STOP;
-        if (frequency_hz < nyquist_hz || (inclusive && frequency_hz == nyquist_hz))
+        if (frequency_hz < nyquist_hz)
             continue;
         char half[40], rate[40];
         config_error(

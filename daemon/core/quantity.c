@@ -404,12 +404,20 @@ bool quantity_unit_exponent(const char *from, const char *to, int *exponent)
 
 /* ---- printing ---------------------------------------------------------------------------- */
 
-const char *quantity_print(enum dimension dimension, double value, char *text, size_t bytes)
+static double unit_size(const struct unit *unit)
+{
+    return (double)unit->factor * pow(10, unit->exponent);
+}
+
+/* The unit that quantity_print shows a value in. NULL: none of the table. */
+static const struct unit *shown_unit(enum dimension dimension, double value)
 {
     static const char *const shown[] = {"GHz", "MHz", "kHz", "Hz", "d",   "h",   "min",
                                         "s",   "ms",  "us",  "ns", "TiB", "GiB", "MiB",
                                         "KiB", "B",   "km",  "m",  "mm",  "um",  "m/s"};
     const struct unit *best = NULL;
+    if (value == 0 && dimension == DIMENSION_TIME)
+        return unit_find("s", dimension);
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
         const struct unit *row = unit_find(shown[i], dimension);
         if (row == NULL || row->dimension != dimension)
@@ -417,13 +425,17 @@ const char *quantity_print(enum dimension dimension, double value, char *text, s
         best = row;
         /* The largest unit that leaves at least 1; two of minutes, hours and days, so that 90 s
          * stays 90 s. */
-        double size = (double)row->factor * pow(10, row->exponent);
-        double least = row->dimension == DIMENSION_TIME && row->factor > 1 ? 2 * size : size;
+        const double size = unit_size(row);
+        const double least = row->dimension == DIMENSION_TIME && row->factor > 1 ? 2 * size : size;
         if (fabs(value) >= least * (1 - 1e-9))
             break;
     }
-    if (value == 0 && dimension == DIMENSION_TIME)
-        best = unit_find("s", dimension);
+    return best;
+}
+
+const char *quantity_print(enum dimension dimension, double value, char *text, size_t bytes)
+{
+    const struct unit *unit = shown_unit(dimension, value);
     switch (dimension) {
     case DIMENSION_DECIBEL:
         snprintf(text, bytes, "%.4g dB", value);
@@ -438,15 +450,54 @@ const char *quantity_print(enum dimension dimension, double value, char *text, s
         snprintf(text, bytes, "%.4g deg", value);
         break;
     default:
-        if (best == NULL) {
+        if (unit == NULL) {
             snprintf(text, bytes, "%.6g", value);
         } else {
-            double shown_value = value / ((double)best->factor * pow(10, best->exponent));
+            const double shown_value = value / unit_size(unit);
             snprintf(text, bytes, fabs(shown_value) < 1e4 ? "%.4g %s" : "%.0f %s", shown_value,
-                     best->name);
+                     unit->name);
         }
     }
     return text;
+}
+
+static int decimals_of(const char *text)
+{
+    const char *point = strchr(text, '.');
+    return point != NULL ? (int)strspn(point + 1, "0123456789") : 0;
+}
+
+void quantity_print_pair(enum dimension dimension, double first, double second,
+                         struct quantity_pair *pair)
+{
+    enum { DECIMALS_MOST = 12 };
+    const double values[2] = {first, second};
+    char *const texts[2] = {pair->first, pair->second};
+    const struct unit *in[2];
+    int decimals[2];
+    bool plain = false; /* as quantity_print does it */
+    for (int i = 0; i < 2; i++) {
+        quantity_print(dimension, values[i], texts[i], sizeof pair->first);
+        in[i] = shown_unit(dimension, values[i]);
+        decimals[i] = decimals_of(texts[i]);
+        plain = plain || in[i] == NULL || dimension == DIMENSION_FRAMES || fabs(values[i]) > 1e15 ||
+                strspn(texts[i], "-.0123456789 ") != strcspn(texts[i], " ") + 1;
+    }
+    if (plain || first == second)
+        return;
+    if (in[0] == in[1])
+        decimals[0] = decimals[1] = decimals[0] > decimals[1] ? decimals[0] : decimals[1];
+    for (; decimals[0] <= DECIMALS_MOST && decimals[1] <= DECIMALS_MOST;
+         decimals[0]++, decimals[1]++) {
+        double read[2];
+        for (int i = 0; i < 2; i++) {
+            snprintf(texts[i], sizeof pair->first, "%.*f %s", decimals[i],
+                     values[i] / unit_size(in[i]), in[i]->name);
+            read[i] = strtod(texts[i], NULL) * unit_size(in[i]);
+        }
+        if (fabs(read[0] - read[1]) > 1e-14 * fabs(read[0]))
+            break;
+    }
 }
 
 const char *duration_text(int64_t duration_ns, char text[24])

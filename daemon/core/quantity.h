@@ -79,6 +79,16 @@ bool quantity_unit_exponent(const char *from, const char *to, int *exponent);
  * "16 MiB". Returns `text`. */
 const char *quantity_print(enum dimension dimension, double value, char *text, size_t bytes);
 
+struct quantity_pair {
+    char first[48], second[48];
+};
+
+/* Prints two values that one sentence contrasts, each as quantity_print does. Values that differ
+ * get as many more digits as tell them apart; in one unit both have the same number of decimals:
+ * "1.222 kHz" and "1.220 kHz". */
+void quantity_print_pair(enum dimension dimension, double first, double second,
+                         struct quantity_pair *pair);
+
 /* A duration for people with three significant digits: "350 ns", "12.5 us", "3.21 ms", "4.2 s".
  * Returns `text`. */
 const char *duration_text(int64_t duration_ns, char text[24]);

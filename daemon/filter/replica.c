@@ -69,7 +69,7 @@ static int frequency_check(const char *key, double hz, double rate_hz, struct pr
 static int chirp_check(const struct replica_spec *spec, double rate_hz, struct problem *problem)
 {
     int error = frequency_check("start", spec->start_hz, rate_hz, problem);
-    if (error == 0)
+    if (error == 0 && spec->stop_hz != 0)
         error = frequency_check("stop", spec->stop_hz, rate_hz, problem);
     if (error != 0)
         return error;

@@ -231,7 +231,6 @@ static const struct option_row rows[ROWS] = {
      .sentence = "Frequency of a sine, start of a chirp, carrier of a burst."},
     {.key = "frequency end",
      .type = OPTION_FREQUENCY,
-     .above_minimum = true,
      .maximum = 5e9,
      .fallback_words = by_waveform,
      FIELD(frequency_end),

@@ -35,19 +35,21 @@ static void print_filter(const char *name, const struct worst *worst, FILE *out)
 {
     const struct response_alias *alias = &worst->alias;
     const bool envelope = worst->form == ALIAS_ENVELOPE;
-    char from[48], at[48];
+    struct quantity_pair pair;
     fprintf(out, INDENT "%s: ", name);
     if (!(alias->worst_db > nothing_db)) {
         fprintf(out, "nothing aliases, all of it is below %.0f dB\n", nothing_db);
         return;
     }
+    quantity_print_pair(DIMENSION_FREQUENCY, alias->from_hz, alias->at_hz, &pair);
     fprintf(out, "%s%+.1f dB aliases at most, from %s to %s\n",
-            envelope ? "of the squared envelope of white noise " : "", alias->worst_db,
-            hertz(alias->from_hz, from, sizeof from), hertz(alias->at_hz, at, sizeof at));
-    if (!envelope && alias->pass_db > nothing_db)
+            envelope ? "of the squared envelope of white noise " : "", alias->worst_db, pair.first,
+            pair.second);
+    if (!envelope && alias->pass_db > nothing_db) {
+        quantity_print_pair(DIMENSION_FREQUENCY, alias->pass_from_hz, alias->pass_at_hz, &pair);
         fprintf(out, INDENT "%+.1f dB into its pass-band, from %s to %s\n", alias->pass_db,
-                hertz(alias->pass_from_hz, from, sizeof from),
-                hertz(alias->pass_at_hz, at, sizeof at));
+                pair.first, pair.second);
+    }
     if (envelope && alias->worst_db > -40)
         fprintf(out, INDENT "(an envelope is as wide as its filter's band: low-pass it in a second "
                             "stream, `source = stream`, and decimate there)\n");

@@ -48,15 +48,14 @@ static void print_shortage(const struct config_stream *stream,
     const uint64_t needed =
         analysis->type->result_frames != NULL ? analysis->type->result_frames(options) : 0;
     const uint64_t there = stream->source.frames / (stream->decimate > 1 ? stream->decimate : 1);
-    char needs[48], has[48];
+    struct quantity_pair times;
     if (there == 0 || needed <= there)
         return;
-    fprintf(
-        out,
-        "%19swarning: one result takes %s, and the recording has %s: its result is of a part\n", "",
-        quantity_print(DIMENSION_TIME, (double)needed / options->stream.rate_hz, needs,
-                       sizeof needs),
-        quantity_print(DIMENSION_TIME, (double)there / options->stream.rate_hz, has, sizeof has));
+    quantity_print_pair(DIMENSION_TIME, (double)needed / options->stream.rate_hz,
+                        (double)there / options->stream.rate_hz, &times);
+    fprintf(out,
+            "%19swarning: one result takes %s, and the recording has %s: its result is of a part\n",
+            "", times.first, times.second);
 }
 
 void analyses_report(const struct config *config, uint32_t index, uint32_t taps_longest,

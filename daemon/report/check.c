@@ -454,18 +454,17 @@ struct memory_plan check_memory_plan(const struct check_plan *plan)
 /* How much the input ring holds, and whether it had to give way. */
 static void print_ring(const struct memory_ring *ring, FILE *out)
 {
-    char bytes[48], wanted[48];
-    quantity_print(DIMENSION_MEMORY, (double)ring->bytes, bytes, sizeof bytes);
-    quantity_print(DIMENSION_MEMORY, (double)ring->wanted_bytes, wanted, sizeof wanted);
+    struct quantity_pair bytes;
+    quantity_print_pair(DIMENSION_MEMORY, (double)ring->bytes, (double)ring->wanted_bytes, &bytes);
     if (!ring->fits)
         fprintf(out,
                 "  input ring       does not fit: %s wanted; raise `input memory` in [device]\n",
-                wanted);
+                bytes.second);
     else if (ring->bytes < ring->wanted_bytes)
         fprintf(out, "  input ring       %s, %.3g ms, not %s: raise `input memory` in [device]\n",
-                bytes, ring->ms, wanted);
+                bytes.first, ring->ms, bytes.second);
     else
-        fprintf(out, "  input ring       %s, %.3g ms\n", bytes, ring->ms);
+        fprintf(out, "  input ring       %s, %.3g ms\n", bytes.first, ring->ms);
 }
 
 /* A loss longer than the ring bridges ends the epoch, whatever `max gap` allows. */
@@ -522,15 +521,15 @@ static void print_all_memory(const struct memory_figure *memory, FILE *out)
 static void check_memory(const struct config *config, const struct memory_figure *memory,
                          struct config_errors *errors)
 {
-    char needed[48], left_text[48];
+    struct quantity_pair bytes;
     const uint64_t left = host_memory_available("");
+    quantity_print_pair(DIMENSION_MEMORY, (double)memory_total(memory), (double)left, &bytes);
     if (memory_total(memory) > left)
         config_warning(
             errors, (struct config_place){config->path, 0},
             "the streams take up to %s of memory, and this machine has %s left; make `queue` or "
             "`buffer` smaller",
-            quantity_print(DIMENSION_MEMORY, (double)memory_total(memory), needed, sizeof needed),
-            quantity_print(DIMENSION_MEMORY, (double)left, left_text, sizeof left_text));
+            bytes.first, bytes.second);
 }
 
 static void print_valid(const struct config *config, FILE *out)

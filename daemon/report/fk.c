@@ -44,15 +44,16 @@ static void figures_row(FILE *out, const char *indent, const char *where, double
 void fk_report_figures(FILE *out, const struct fk_spec *spec, double rate_hz,
                        const struct fk_measure *m, const char *label, const char *indent)
 {
-    char low[TEXT], high[TEXT], spacing[TEXT], where[TEXT], text[TEXT];
+    char spacing[TEXT], where[TEXT], text[TEXT];
+    struct quantity_pair band;
     uint32_t last = spec->channels - 1;
     double band_high = spec->high_hz > 0 ? spec->high_hz : rate_hz / 2;
     fprintf(out, "%s%s of %.6g to %.6g m/s %s\n", label,
             spec->reject ? "rejects waves" : "passes waves", spec->velocity_low, other_edge(spec),
             direction(spec));
+    quantity_print_pair(DIMENSION_FREQUENCY, spec->low_hz, band_high, &band);
     fprintf(out, "%sfrom %s to %s; %u channels %s apart, spatial Nyquist 1/(2 spacing) = %.4g /m\n",
-            indent, quantity_print(DIMENSION_FREQUENCY, spec->low_hz, low, sizeof low),
-            quantity_print(DIMENSION_FREQUENCY, band_high, high, sizeof high), spec->channels,
+            indent, band.first, band.second, spec->channels,
             quantity_print(DIMENSION_LENGTH, spec->spacing_m, spacing, sizeof spacing),
             m->nyquist_per_m);
     fprintf(out, "%sthe fan is wider than the resolution above %s\n", indent,

@@ -128,14 +128,13 @@ static int check_memory(struct reload_work *work)
     const uint64_t left = host_memory_available("");
     if (memory_total(&figure) <= left)
         return 0;
-    char needed_text[48], left_text[48];
+    struct quantity_pair bytes;
+    quantity_print_pair(DIMENSION_MEMORY, (double)memory_total(&figure), (double)left, &bytes);
     return problem_set(
         &work->problem, ERROR_MEMORY,
         "the changed and new streams take up to %s beside those that run, and %s are left; make "
         "`queue` or `buffer` smaller (convolvd --check says what takes how much), or restart",
-        quantity_print(DIMENSION_MEMORY, (double)memory_total(&figure), needed_text,
-                       sizeof needed_text),
-        quantity_print(DIMENSION_MEMORY, (double)left, left_text, sizeof left_text));
+        bytes.first, bytes.second);
 }
 
 static struct pipeline *find_upstream(const struct reload_work *work, const char *name)

@@ -183,7 +183,7 @@ static int spec_check(const struct waveform_spec *spec, struct problem *problem)
     int status = 0;
     if (row->frequency)
         status = frequency_check("frequency", spec->frequency_hz, spec->rate_hz, problem);
-    if (status == 0 && row->frequency_end)
+    if (status == 0 && row->frequency_end && spec->frequency_end_hz != 0)
         status = frequency_check("end frequency", spec->frequency_end_hz, spec->rate_hz, problem);
     if (status != 0)
         return status;

@@ -37,7 +37,7 @@ struct waveform_spec {
     uint32_t channels;       /* 1…1024 */
     double amplitude;        /* peak (noise: sigma), in the same unit as full scale */
     double frequency_hz;     /* sine, chirp start, carrier; 0 < f < rate/2 */
-    double frequency_end_hz; /* chirp */
+    double frequency_end_hz; /* chirp; 0 <= f < rate/2 */
     double length_s;         /* chirp sweep, burst duration; a tone burst's follows from cycles */
     double cycles;           /* tone burst: of the carrier; 0 < cycles */
     enum pulse_window

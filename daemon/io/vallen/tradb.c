@@ -52,7 +52,7 @@ static int reserve(struct tradb *t, struct problem *problem)
     if (bytes > DECODED_BYTES_MAX)
         return problem_set(problem, ERROR_LIMIT,
                            "its records are so long that those of all channels take %llu MiB; play "
-                           "one `channel` at a time",
+                           "one `file channel` at a time",
                            (unsigned long long)(bytes >> 20));
     for (uint32_t c = 0; c < t->index.channels; c++) {
         struct playing *p = &t->channels[c];

@@ -158,7 +158,7 @@ static int add_row(struct tradb_index *index, sqlite3_stmt *s, uint32_t channel,
     if (index->timeline.rate_hz != rate_hz)
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "it holds records at %lld Hz and at %lld Hz, and a stream has one rate; "
-                           "play one `channel`, if each has one",
+                           "play one `file channel`, if each has one",
                            (long long)index->timeline.rate_hz, (long long)rate_hz);
     index->disorder += record.ticks < *last_ticks;
     *last_ticks = record.ticks;

@@ -119,6 +119,9 @@ static const struct combination {
             "[filter f]\ntype = chirp\nstart = 1 kHz\nlength = 1 ms\nstop = 251 kHz\n",
      15, false, "`stop = 251 kHz`"},
     {STREAM "filter = f\n" SINK
+            "[filter f]\ntype = chirp\nstart = 1 kHz\nlength = 1 ms\nstop = 250 kHz\n",
+     15, false, "`stop = 250 kHz` is not below half the rate"},
+    {STREAM "filter = f\n" SINK
             "[filter f]\ntype = barker\ncode = 13\ncarrier = 1 MHz\nchip rate = 5 kHz\n",
      14, false, "`carrier = 1 MHz`"},
     {STREAM "filter = f\n" SINK "[filter f]\ntype = bandpass\nhigh = 50 kHz\nlow = 100 kHz\n", 14,

@@ -222,6 +222,36 @@ static void people_read_them_back(void **state)
     }
 }
 
+static void contrasted_values_are_told_apart(void **state)
+{
+    (void)state;
+    static const struct {
+        enum dimension dimension;
+        double values[2];
+        const char *texts[2];
+    } table[] = {
+        {DIMENSION_FREQUENCY, {1222, 1220}, {"1.222 kHz", "1.220 kHz"}},
+        {DIMENSION_FREQUENCY, {1222.4, 1221.6}, {"1.2224 kHz", "1.2216 kHz"}},
+        {DIMENSION_FREQUENCY, {1221.00001, 1220.99999}, {"1.22100001 kHz", "1.22099999 kHz"}},
+        {DIMENSION_FREQUENCY, {-1222, 1220}, {"-1.222 kHz", "1.220 kHz"}},
+        {DIMENSION_FREQUENCY, {1200, 1200}, {"1.2 kHz", "1.2 kHz"}},
+        {DIMENSION_FREQUENCY, {95e3, 20e3}, {"95 kHz", "20 kHz"}},
+        {DIMENSION_FREQUENCY, {999, 1001}, {"999 Hz", "1.001 kHz"}},
+        {DIMENSION_FREQUENCY, {999.99, 1000}, {"999.99 Hz", "1.00 kHz"}},
+        {DIMENSION_FREQUENCY, {0, 1e6}, {"0 Hz", "1 MHz"}},
+        {DIMENSION_TIME, {3.00001, 3}, {"3.00001 s", "3.00000 s"}},
+        {DIMENSION_TIME, {86400 * 20000.5, 86400 * 20000.}, {"20000.5 d", "20000.0 d"}},
+        {DIMENSION_FRAMES, {3, 4}, {"3 frames", "4 frames"}},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct quantity_pair pair;
+        quantity_print_pair(table[i].dimension, table[i].values[0], table[i].values[1], &pair);
+        if (strcmp(pair.first, table[i].texts[0]) != 0 ||
+            strcmp(pair.second, table[i].texts[1]) != 0)
+            fail_msg("row %zu: \"%s\" and \"%s\"", i, pair.first, pair.second);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +260,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_read_says_what_to_write),
         cmocka_unit_test(units_convert_by_their_prefixes),
         cmocka_unit_test(people_read_them_back),
+        cmocka_unit_test(contrasted_values_are_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

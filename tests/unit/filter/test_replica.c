@@ -342,6 +342,24 @@ static void test_file(void **state)
     assert_null(sets);
 }
 
+/* A chirp may fall to 0 Hz, as the generator's. Its phase there is that of the definition. */
+static void test_chirp_down_to_zero(void **state)
+{
+    (void)state;
+    struct replica_spec spec = {CHIRP};
+    struct problem problem = {0};
+    spec.stop_hz = 0;
+    assert_int_equal(replica_check(&spec, RATE_HZ, &problem), 0);
+    struct taps *s = make(&spec, false);
+    assert_int_equal(s->count, 200);
+    for (uint32_t n = 0; n < 200; n++) {
+        const double t = n / RATE_HZ;
+        const double phase = 6.283185307179586 * (100e3 * t - 100e3 / 200e-6 * t * t / 2);
+        assert_true(fabs(s->re[n] - sin(phase)) < 1e-9);
+    }
+    taps_free(s);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -353,6 +371,7 @@ static void test_refusals(void **state)
         {{.kind = REPLICA_CHIRP, .stop_hz = 1e5, .length_s = 1e-3}, {"start:"}},
         {{.kind = REPLICA_CHIRP, .start_hz = 1e5, .stop_hz = 6e5, .length_s = 1e-3},
          {"stop:", "500000"}},
+        {{.kind = REPLICA_CHIRP, .start_hz = 1e5, .stop_hz = -1, .length_s = 1e-3}, {"stop:"}},
         {{.kind = REPLICA_CHIRP, .start_hz = 1e5, .stop_hz = 2e5}, {"length:"}},
         {{.kind = REPLICA_CHIRP, .start_hz = 1e5, .stop_hz = 2e5, .length_s = 1e-7}, {"length:"}},
         {{.kind = REPLICA_CHIRP, .start_hz = 1e5, .stop_hz = 2e5, .length_s = 100},
@@ -401,6 +420,7 @@ int main(void)
         cmocka_unit_test(test_replica_is_what_the_generator_sends),
         cmocka_unit_test(test_measure),
         cmocka_unit_test(test_file),
+        cmocka_unit_test(test_chirp_down_to_zero),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests_name("replica", tests, NULL, NULL);

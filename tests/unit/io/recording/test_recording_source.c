@@ -512,6 +512,90 @@ static void write_byte(const char *path, long at, int value)
     fclose(file);
 }
 
+static void expect_refusal(const char *path, int status, const char *words)
+{
+    struct problem problem = {0};
+    const int got = recording_probe(path, NULL, NULL, NULL, NULL, &problem);
+    if (got != status || strstr(problem.text, words) == NULL)
+        fail_msg("%s: %d, \"%s\", which lacks \"%s\"", path, got, problem.text, words);
+    unlink(path);
+}
+
+/* Files of measurements in other formats, by their suffix or their first bytes: the message points
+ * to what can read them. */
+static void test_files_of_other_programs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *bytes, *words;
+    } table[] = {
+        {"a.tradb", "SQLite format 3", "write source = tradb"},
+        {"A.TRADB", "", "write source = tradb"},
+        {"renamed.bin", "SQLite format 3", "write source = tradb if it is a .tradb"},
+        {"a.pridb", "SQLite format 3", "hits, without a signal"},
+        {"a.npy", "\x93NUMPY\x01", "numpy.load('IN.npy')"},
+        {"array", "\x93NUMPY\x01", "numpy.load('IN.npy')"},
+        {"a.npz", "PK\x03\x04", "write one of them as WAV"},
+        {"a.mat", "MATLAB 5.0 MAT-file", "audiowrite('OUT.wav'"},
+        {"v73.mat", "\x89HDF\r\n", "audiowrite('OUT.wav'"},
+        {"signal.dat", "MATLAB 5.0 MAT-file", "audiowrite('OUT.wav'"},
+        {"a.h5", "\x89HDF\r\n", "is HDF5; write the signal as WAV"},
+        {"a.hdf5", "\x89HDF\r\n", "is HDF5; write the signal as WAV"},
+        {"a.csv", "0,1\n", "is text; write the signal as WAV"},
+        {"a.txt", "0\n1\n", "is text; write the signal as WAV"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        expect_refusal(scratch_write(table[i].name, table[i].bytes), ERROR_UNSUPPORTED,
+                       table[i].words);
+    /* A sound file is read whatever its name says. */
+    write_recording(scratch_path("named.npy"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, 10);
+    assert_int_equal(
+        recording_probe(scratch_path("named.npy"), NULL, NULL, NULL, NULL, &(struct problem){0}),
+        0);
+    unlink(scratch_path("named.npy"));
+}
+
+static void write_number(const char *path, long at, uint64_t value, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        write_byte(path, at + i, (int)(value >> (8 * i) & 0xff));
+}
+
+/* Codings that are not read, and rates that no stream can have. */
+static void test_headers_that_are_refused(void **state)
+{
+    (void)state;
+    enum { RATE_AT = 24, BITS_AT = 34, FLAC_BITS_AT = 20 };
+    static const int wav_bits[] = {36, 40, 48, 56, 64}, flac_bits[] = {4, 12, 20, 32};
+    static const uint32_t rates[] = {0, UINT32_C(1) << 31, UINT32_MAX};
+    const char *path = scratch_path("header.wav");
+    char words[64];
+    for (size_t i = 0; i < sizeof wav_bits / sizeof wav_bits[0]; i++) {
+        const int bytes = (wav_bits[i] + 7) / 8;
+        write_recording(path, SF_FORMAT_WAV | SF_FORMAT_PCM_32, 1, 280);
+        write_number(path, BITS_AT - 2, (uint64_t)bytes, 2); /* of a frame */
+        write_number(path, BITS_AT, (uint64_t)wav_bits[i], 2);
+        snprintf(words, sizeof words, "integers of %d bits; up to 32 are read", wav_bits[i]);
+        expect_refusal(path, ERROR_UNSUPPORTED, words);
+    }
+    for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
+        write_recording(path, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, 280);
+        write_number(path, RATE_AT, rates[i], 4);
+        snprintf(words, sizeof words, "a rate of %u Hz in its header; rates from 1 to 2147483647",
+                 (unsigned)rates[i]);
+        expect_refusal(path, ERROR_UNSUPPORTED, words);
+    }
+    for (size_t i = 0; i < sizeof flac_bits / sizeof flac_bits[0]; i++) {
+        write_recording(path, SF_FORMAT_FLAC | SF_FORMAT_PCM_16, 1, 280);
+        /* STREAMINFO: 20 bits of rate, 3 of channels - 1, 5 of bits - 1; 500 kHz ends in 0. */
+        const int bits = flac_bits[i] - 1;
+        write_byte(path, FLAC_BITS_AT, bits >> 4);
+        write_byte(path, FLAC_BITS_AT + 1, (bits & 15) << 4);
+        snprintf(words, sizeof words, "is FLAC of %d bits", flac_bits[i]);
+        expect_refusal(path, ERROR_UNSUPPORTED, words);
+    }
+}
+
 static const struct {
     const char *name;
     int format;
@@ -837,6 +921,8 @@ int main(void)
         cmocka_unit_test(test_loop_is_contiguous),
         cmocka_unit_test(test_paced),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_files_of_other_programs),
+        cmocka_unit_test(test_headers_that_are_refused),
         cmocka_unit_test(test_truncated),
         cmocka_unit_test(test_damaged_flac),
         cmocka_unit_test(test_flac_that_lies),

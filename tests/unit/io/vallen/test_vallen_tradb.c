@@ -261,6 +261,7 @@ static void test_what_is_refused(void **state)
         {"DELETE FROM tr_data", "no record"},
         {"UPDATE tr_data SET SampleRate = 0", "no record"},
         {"UPDATE tr_data SET SampleRate = 500000 WHERE TRAI = 2", "at 1000000 Hz and at 500000"},
+        {"UPDATE tr_data SET SampleRate = 500000 WHERE TRAI = 2", "one `file channel`, if"},
         {"UPDATE tr_data SET Samples = Samples + 1", "no record"},
         {"UPDATE tr_data SET Samples = 1000000000", "no record"},
         {"UPDATE tr_data SET Time = 9223372036854775807", "no record"},
