@@ -486,6 +486,12 @@ static const struct analysis_field *intervals_fields(const struct analysis_optio
     return interval_fields(count);
 }
 
+static uint64_t result_frames(const struct analysis_options *options)
+{
+    const struct intervals_options *own = options->own;
+    return own->interval_frames;
+}
+
 const struct analysis_ops analysis_intervals = {
     .name = "intervals",
     .sentence = "RMS, average signal level, energy and counts of every channel, at regular times",
@@ -495,6 +501,7 @@ const struct analysis_ops analysis_intervals = {
     .options_bytes = sizeof(struct intervals_options),
     .check = intervals_check,
     .report = intervals_report,
+    .result_frames = result_frames,
     .describe = intervals_describe,
     .memory = intervals_memory,
     .fields = intervals_fields,

@@ -11,6 +11,7 @@ import subprocess
 import unittest
 
 import numpy as np
+from scipy.io import wavfile
 
 import convolvd as c
 
@@ -66,10 +67,41 @@ class Page(unittest.TestCase):
             self.assertIn(said, printed["convolvd --check bearing.conf"][1])
             self.assertTrue(os.path.exists(f"{folder}/bearing-0002.csv"))
 
+    def test_a_recording_shorter_than_one_result(self):
+        """The result of what there is comes, is flagged, and both scripts of the page show it with its flags."""
+        for frames in (153600, 65536, 20000):  # of three segments, of one, of none
+            with self.subTest(frames=frames):
+                self.one_short_recording(frames)
+
+    def one_short_recording(self, frames):
+        with c.temporary() as folder:
+            wave = np.random.default_rng(4).normal(size=frames) * 500
+            wavfile.write(f"{folder}/motor.wav", 51200, wave.astype("<i2"))
+            blocks = re.findall(r"```\w+\n(.*?)```", self.page, re.S)
+            environment = {**os.environ, "PATH": f"{c.BUILD}:/usr/bin:/bin"}
+            for block in blocks[1:]:
+                self.write(folder, block)
+                if block.startswith("# overall.py"):
+                    script, said = "overall.py", "kurtosis"
+                elif block.startswith("# lines.py"):
+                    script, said = "lines.py", "bpfo"
+                else:
+                    continue
+                for command in ("convolvd bearing.conf", f"python3 {script}"):
+                    result = subprocess.run(command, shell=True, cwd=folder, env=environment, text=True, check=False,
+                                            capture_output=True, timeout=4 * c.PATIENCE_S)
+                    self.assertEqual(result.returncode, 0, f"{command}\n{result.stderr}")
+                lines = result.stdout.splitlines()
+                self.assertEqual(len(lines), 1, result.stdout)
+                self.assertIn(said, lines[0])
+                self.assertIn("cut|incomplete", lines[0])
+
     def overall(self, text):
         lines = text.splitlines()
-        self.assertEqual(len(lines), 4)
+        self.assertEqual(len(lines), 5)
+        self.assertIn("cut|incomplete", lines.pop())  # the end of the file cuts the last group
         for line in lines:
+            self.assertNotIn("incomplete", line)
             words = line.split()
             values = dict(zip(words[::2], map(float, words[1::2])))
             self.assertAlmostEqual(values["kurtosis"], 11, delta=1)
@@ -77,8 +109,10 @@ class Page(unittest.TestCase):
             self.assertTrue(values["velocity_mms"] > 0, line)
 
     def lines(self, text):
-        self.assertEqual(len(text.splitlines()), 4)
-        for line in text.splitlines():
+        lines = text.splitlines()
+        self.assertEqual(len(lines), 5)
+        self.assertIn("cut|incomplete", lines.pop())
+        for line in lines:
             found = {name: (float(g), float(hz)) for name, g, hz in re.findall(r"(\w+) ([\d.]+) g at ([\d.]+) Hz", line)}
             self.assertEqual(list(found), ["bpfo", "bpfi", "bsf", "ftf"])
             # One bin is 0.78 Hz, the bursts come every 484 frames.

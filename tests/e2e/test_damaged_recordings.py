@@ -127,11 +127,13 @@ class Damaged(Base):
         self.assertIn("announces 20000 frames", said)
 
     def test_check_names_a_recording_shorter_than_one_result(self):
-        for frames, short in ((6000, True), (200000, False)):
+        vibration = "type = vibration\nsegment = 4096 frames\nsegments = 8\n"
+        intervals = "type = intervals\ninterval = 1 s\n"
+        for frames, keys, short in ((6000, vibration, True), (200000, vibration, False), (6000, intervals, True),
+                                    (48000, intervals, False)):
             self.write("short.wav", wav(frames))
             with open(self.path("c.conf"), "w", encoding="utf-8") as file:
-                file.write(self.config("short.wav", more="[analysis v]\ntype = vibration\nstream = s\nsegment = 4096 frames\n"
-                                                         "segments = 8\n"))
+                file.write(self.config("short.wav", more=f"[analysis v]\nstream = s\n{keys}"))
             said = subprocess.run([os.path.join(c.BUILD, "convolvd"), "--check", "--config", self.path("c.conf")],
                                   capture_output=True, text=True, timeout=c.PATIENCE_S, check=True).stdout
             self.assertEqual("and the recording has 125 ms" in said, short, said)
