@@ -47,20 +47,17 @@ void change_setting_close(struct change_setting *setting)
 /* The old and the new stream with outputs that a cross-fade can mix: complex numbers in place of
  * envelopes, which are then taken after the mix, and floats in place of integers. Does nothing when
  * the outputs can be mixed as they are. */
-static int describe_mixed(struct change_plans *plans, const struct config_edge *edges_in_use)
+static int describe_mixed(struct change_plans *plans)
 {
     const struct config_stream *stream = &plans->stream;
-    const size_t edges_bytes = stream->edge_count * sizeof *plans->edges_in_use;
     uint32_t envelopes = 0;
     for (uint32_t o = 0; o < stream->output_count; o++)
         envelopes += stream->outputs[o] == OUTPUT_ENVELOPE;
     if (!plans->fade || (envelopes == 0 && result_format_native(&stream->results)))
         return 0;
     plans->mixed_forms = calloc(stream->output_count, sizeof *plans->mixed_forms);
-    plans->edges_in_use = malloc(edges_bytes);
-    if (plans->mixed_forms == NULL || plans->edges_in_use == NULL)
+    if (plans->mixed_forms == NULL)
         return ERROR_MEMORY;
-    memcpy(plans->edges_in_use, edges_in_use, edges_bytes);
     for (uint32_t o = 0; o < stream->output_count; o++)
         plans->mixed_forms[o] =
             stream->outputs[o] == OUTPUT_ENVELOPE ? OUTPUT_COMPLEX : stream->outputs[o];
@@ -78,9 +75,13 @@ static int describe(struct change_plans *plans, const struct pipeline *pipeline,
                     const struct config_edge *edges, const struct change_setting *setting)
 {
     const struct config_stream *stream = pipeline->stream_config;
-    plans->edges = calloc(stream->edge_count, sizeof *plans->edges);
-    if (plans->edges == NULL)
+    const size_t edges_bytes = stream->edge_count * sizeof *plans->edges;
+    plans->edges = malloc(edges_bytes);
+    plans->edges_in_use = malloc(edges_bytes);
+    if (plans->edges == NULL || plans->edges_in_use == NULL)
         return ERROR_MEMORY;
+    memcpy(plans->edges_in_use, edges != NULL ? edges : stream->edges, edges_bytes);
+    plans->terms.known = plans->edges_in_use;
     for (uint32_t e = 0; e < stream->edge_count; e++) {
         struct config_edge *edge = &plans->edges[e];
         *edge = stream->edges[e];
@@ -91,7 +92,7 @@ static int describe(struct change_plans *plans, const struct pipeline *pipeline,
     plans->stream = *stream;
     plans->stream.edges = plans->edges;
     plans->stream.hop_frames = plans->terms.hop;
-    return describe_mixed(plans, edges != NULL ? edges : stream->edges);
+    return describe_mixed(plans);
 }
 
 static void prepare(struct job *job);
@@ -126,7 +127,9 @@ static int make_mixed_plan(const struct plan_terms *terms, const struct config_s
 {
     double delay_frames;
     char *hash = NULL;
-    int error = pipeline_make_plan(terms, stream, plan, &delay_frames, &hash, NULL, problem);
+    struct plan_terms made_before = *terms;
+    made_before.known = stream->edges;
+    int error = pipeline_make_plan(&made_before, stream, plan, &delay_frames, &hash, NULL, problem);
     free(hash);
     return error;
 }
@@ -144,9 +147,12 @@ static int prepare_all(struct change_plans *plans, struct problem *problem)
     int error = 0;
     job_step(&plans->job, plans->stream.name, "its filters are read or designed", NULL);
     if (plans->direct)
-        error = direct_filters(plans->config, &plans->stream, &plans->direct_filters, problem);
+        error = direct_filters(plans->config, &plans->stream, plans->terms.known,
+                               &plans->direct_filters, problem);
     if (error != 0 || plans->direct_only)
         return error;
+    if (plans->direct)
+        plans->terms.known = plans->edges;
     error = pipeline_make_plan(&plans->terms, &plans->stream, &plans->plan, &plans->delay_frames,
                                &plans->taps_hash, &plans->recipe, problem);
     if (error == 0 && plans->mixed_forms != NULL)

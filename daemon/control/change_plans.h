@@ -46,7 +46,7 @@ struct change_plans {
     struct config_stream mixed_new, mixed_old; /* both, with outputs that can be mixed … */
     enum output_form *mixed_forms;             /* … and their forms; NULL: not needed */
     struct config_edge *edges;                 /* of the setting */
-    struct config_edge *edges_in_use;          /* of the mixed old plan; NULL: not needed */
+    struct config_edge *edges_in_use;          /* before the change */
 
     /* the job's, then LOOP's */
     int error;

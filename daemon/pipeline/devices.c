@@ -332,7 +332,7 @@ static int place_by_load(struct devices *devices, const struct config *config, u
                          struct problem *problem)
 {
     struct stream_filters filters;
-    int error = stream_filters_make(config, stream, &filters, problem);
+    int error = stream_filters_make(config, stream, NULL, &filters, problem);
     if (error < 0)
         return error;
     const struct plan_spec spec = stream_plan_spec(stream, &filters, variant);

@@ -36,15 +36,15 @@ bool direct_only(const struct config *config, const struct config_stream *stream
     return sinks <= 1;
 }
 
-int direct_prepare(const struct config *config, const struct config_stream *stream, void **out,
-                   struct problem *problem)
+int direct_prepare(const struct config *config, const struct config_stream *stream,
+                   const struct config_edge *known, void **out, struct problem *problem)
 {
     const struct config_sink *sink = other_end(config, stream);
     struct stream_filters filters = {0};
     *out = NULL;
     if (sink == NULL)
         return 0;
-    int error = stream_filters_make(config, stream, &filters, problem);
+    int error = stream_filters_make(config, stream, known, &filters, problem);
     if (error == 0) {
         const struct plan_spec spec = stream_plan_spec(stream, &filters, NULL);
         error = stream->driver->direct->make(stream->source.own, &spec, sink->options.full_scale,
@@ -54,11 +54,11 @@ int direct_prepare(const struct config *config, const struct config_stream *stre
     return error < 0 ? problem_prefix(problem, error, "stream %s", stream->name) : 0;
 }
 
-int direct_filters(const struct config *config, const struct config_stream *stream, int *filters,
-                   struct problem *problem)
+int direct_filters(const struct config *config, const struct config_stream *stream,
+                   const struct config_edge *known, int *filters, struct problem *problem)
 {
     void *made = NULL;
-    int error = direct_prepare(config, stream, &made, problem);
+    int error = direct_prepare(config, stream, known, &made, problem);
     if (error < 0)
         return error;
     assert(made != NULL);

@@ -399,7 +399,7 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
     if ((error = prepare_somewhere(pipeline, problem)) < 0 ||
         (error = prepare_self_check(pipeline, problem)) < 0 ||
         (error = step(pipeline, "its filters are read or designed", problem)) < 0 ||
-        (error = direct_prepare(pipeline->config, pipeline->stream_config, &pipeline->direct,
+        (error = direct_prepare(pipeline->config, pipeline->stream_config, NULL, &pipeline->direct,
                                 problem)) < 0)
         return error;
     pipeline->direct_only =

@@ -237,6 +237,7 @@ struct plan_terms {
     struct engine *engine;
     const char *variant; /* overrides the configuration's; NULL: not */
     double upstream_delay_frames;
+    const struct config_edge *known; /* as in stream_filters_make */
     uint32_t hop;               /* a running stream keeps its block size; 0: it does not run yet */
     const struct plan_pin *pin; /* the plan to prepare, where the configuration leaves it open;
                                    NULL: any */

@@ -61,7 +61,7 @@ int pipeline_make_plan(const struct plan_terms *terms, const struct config_strea
 {
     struct stream_filters filters;
     job_step(terms->job, config->name, "its filters are read or designed", NULL);
-    int error = stream_filters_make(terms->config, config, &filters, problem);
+    int error = stream_filters_make(terms->config, config, terms->known, &filters, problem);
     if (error < 0)
         return error;
     /* The frame numbers of the results decide which frames decimation keeps. */

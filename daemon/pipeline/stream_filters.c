@@ -44,8 +44,31 @@ static int check_sets(const struct config_filter *filter, const struct config_st
                            : "save one set for all, or one for each channel");
 }
 
+/* Faders send many gains: what the log says of a filter is not repeated for each. */
+static enum log_level level_of(enum log_level level, bool is_known)
+{
+    return is_known ? LOG_LEVEL_DEBUG : level;
+}
+
+static bool knows_filter(const struct config_stream *stream, const struct config_edge *known,
+                         uint16_t filter)
+{
+    for (uint32_t e = 0; known != NULL && e < stream->edge_count; e++)
+        if (known[e].filter == filter)
+            return true;
+    return false;
+}
+
+static bool knows_all(const struct config_stream *stream, const struct config_edge *known)
+{
+    for (uint32_t e = 0; e < stream->edge_count; e++)
+        if (!knows_filter(stream, known, stream->edges[e].filter))
+            return false;
+    return true;
+}
+
 static int make_one(const struct config_filter *filter, const struct config_stream *stream,
-                    struct made *made, struct problem *problem)
+                    bool is_known, struct made *made, struct problem *problem)
 {
     struct filter_measure measure;
     struct filter_spec spec = config_filter_spec(filter, stream);
@@ -55,7 +78,8 @@ static int make_one(const struct config_filter *filter, const struct config_stre
         return problem_prefix(problem, error, "%s:%u: filter %s", filter->place.file,
                               filter->place.line, filter->name);
     if (measure.warning[0] != '\0')
-        log_warning("filter %s: %s", filter->name, measure.warning);
+        log_line(level_of(LOG_LEVEL_WARNING, is_known), "filter %s: %s", filter->name,
+                 measure.warning);
     assert(made->count > 0);
     error = check_sets(filter, stream, made, problem);
     if (error < 0)
@@ -80,14 +104,16 @@ static uint32_t set_of(const struct config_stream *stream, const struct config_e
 
 /* Makes every filter the edges name and gives each set in use its place in out->taps. */
 static int make_used(const struct config *config, const struct config_stream *stream,
-                     struct made *made, struct stream_filters *out, struct problem *problem)
+                     const struct config_edge *known, struct made *made, struct stream_filters *out,
+                     struct problem *problem)
 {
     for (uint32_t e = 0; e < stream->edge_count; e++) {
         const struct config_edge *edge = &stream->edges[e];
         const struct config_filter *filter = &config->filters[edge->filter];
         struct made *one = &made[edge->filter];
         if (one->sets == NULL) {
-            int error = make_one(filter, stream, one, problem);
+            int error =
+                make_one(filter, stream, knows_filter(stream, known, edge->filter), one, problem);
             if (error < 0)
                 return error;
         }
@@ -130,8 +156,8 @@ static int delayed(struct taps **taps, uint32_t zeros, struct problem *problem)
     return 0;
 }
 
-static int share_delay(const struct config_stream *stream, struct stream_filters *filters,
-                       struct problem *problem)
+static int share_delay(const struct config_stream *stream, bool is_known,
+                       struct stream_filters *filters, struct problem *problem)
 {
     assert(filters->count > 0 && filters->taps[0] != NULL);
     double longest = filters->taps[0]->delay_frames;
@@ -154,10 +180,11 @@ static int share_delay(const struct config_stream *stream, struct stream_filters
                 "%s:%u: the delays of stream %s's filters differ by %g frames, more than %d; "
                 "correct the `delay` of one",
                 stream->place.file, stream->place.line, stream->name, behind, TAPS_MAX);
-        log_notice("stream %s: a filter delayed by %g frames is delayed by %g, as the longest of "
-                   "the stream, "
-                   "so that all outputs share one delay",
-                   stream->name, filters->taps[t]->delay_frames, longest);
+        log_line(level_of(LOG_LEVEL_NOTICE, is_known),
+                 "stream %s: a filter delayed by %g frames is delayed by %g, as the longest of "
+                 "the stream, "
+                 "so that all outputs share one delay",
+                 stream->name, filters->taps[t]->delay_frames, longest);
         int error = delayed(&filters->taps[t], (uint32_t)round(behind), problem);
         if (error < 0)
             return problem_prefix(problem, error, "stream %s", stream->name);
@@ -184,7 +211,8 @@ static int join_hashes(struct stream_filters *filters, struct problem *problem)
 }
 
 int stream_filters_make(const struct config *config, const struct config_stream *stream,
-                        struct stream_filters *out, struct problem *problem)
+                        const struct config_edge *known, struct stream_filters *out,
+                        struct problem *problem)
 {
     assert(stream->edge_count > 0);
     memset(out, 0, sizeof *out);
@@ -194,8 +222,8 @@ int stream_filters_make(const struct config *config, const struct config_stream 
     out->edges = calloc(stream->edge_count, sizeof *out->edges);
     if (made == NULL || out->taps == NULL || out->edges == NULL)
         problem_set(problem, ERROR_MEMORY, "no memory for the filters of stream %s", stream->name);
-    else if ((error = make_used(config, stream, made, out, problem)) == 0 &&
-             (error = share_delay(stream, out, problem)) == 0)
+    else if ((error = make_used(config, stream, known, made, out, problem)) == 0 &&
+             (error = share_delay(stream, knows_all(stream, known), out, problem)) == 0)
         error = join_hashes(out, problem);
     made_free(made, config->filter_count);
     if (error < 0)

@@ -25,9 +25,12 @@ struct stream_filters {
 /*
  * Filters whose delays differ by whole frames get leading zeros up to the longest delay (with a log
  * line); ERROR_CONFIG when the difference is not whole, or a file has too few sets of taps.
+ * `known`: [edge_count] edges of this stream that were made before, so that the log has what there
+ * is to say of their filters; NULL: none.
  */
 int stream_filters_make(const struct config *config, const struct config_stream *stream,
-                        struct stream_filters *out, struct problem *problem);
+                        const struct config_edge *known, struct stream_filters *out,
+                        struct problem *problem);
 
 /* The request to the engine: points into config, stream and filters. `variant` NULL: the
  * configuration's. */

@@ -62,7 +62,7 @@ int alias_report(const struct config *config, const struct config_stream *stream
                  struct problem *problem)
 {
     struct stream_filters filters;
-    int error = stream_filters_make(config, stream, &filters, problem);
+    int error = stream_filters_make(config, stream, NULL, &filters, problem);
     if (error < 0)
         return error;
     struct worst *worst = calloc(config->filter_count, sizeof *worst);

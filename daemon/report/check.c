@@ -82,7 +82,7 @@ int check_plan_make(const struct config *config, const struct config_stream *str
 {
     *plan = (struct check_plan){0};
     struct stream_filters filters = {0};
-    int status = stream_filters_make(config, stream, &filters, problem);
+    int status = stream_filters_make(config, stream, NULL, &filters, problem);
     if (status == 0) {
         plan->delay_frames = filters.delay_frames;
         for (uint32_t i = 0; i < filters.count; i++) {

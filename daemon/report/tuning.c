@@ -194,7 +194,7 @@ static int visit_stream(const struct config *config, struct subject *subject,
 {
     const struct config_stream *stream = subject->stream;
     struct stream_filters filters;
-    int error = stream_filters_make(config, stream, &filters, problem);
+    int error = stream_filters_make(config, stream, NULL, &filters, problem);
     if (error < 0)
         return error;
     const struct plan_spec spec = stream_plan_spec(stream, &filters, subject->options->variant);

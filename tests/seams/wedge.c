@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 struct config;
+struct config_edge;
 struct config_stream;
 struct devices;
 struct engine;
@@ -177,14 +178,17 @@ int __wrap_plan_prepare(struct engine *engine, const struct plan_spec *spec, str
 }
 
 int __real_stream_filters_make(const struct config *config, const struct config_stream *stream,
-                               struct stream_filters *out, struct problem *problem);
+                               const struct config_edge *known, struct stream_filters *out,
+                               struct problem *problem);
 int __wrap_stream_filters_make(const struct config *config, const struct config_stream *stream,
-                               struct stream_filters *out, struct problem *problem);
+                               const struct config_edge *known, struct stream_filters *out,
+                               struct problem *problem);
 int __wrap_stream_filters_make(const struct config *config, const struct config_stream *stream,
-                               struct stream_filters *out, struct problem *problem)
+                               const struct config_edge *known, struct stream_filters *out,
+                               struct problem *problem)
 {
     pass_once(STAGE_FILTERS);
-    return __real_stream_filters_make(config, stream, out, problem);
+    return __real_stream_filters_make(config, stream, known, out, problem);
 }
 
 int __real_filter_make(const struct filter_spec *spec, double rate_hz, struct taps ***sets,

@@ -74,7 +74,7 @@ static void every_channel_leads_to_every_channel(void **state)
         struct problem problem;
         assert_int_equal(stream->edge_count, cases[i].edges);
         assert_int_equal(stream->output_count, 6 * cases[i].width);
-        assert_int_equal(stream_filters_make(config, stream, &filters, &problem), 0);
+        assert_int_equal(stream_filters_make(config, stream, NULL, &filters, &problem), 0);
         assert_int_equal(filters.count, cases[i].sets);
         assert_true(filters.delay_frames == 127);
         int fan = config_find_filter(config, "fan");

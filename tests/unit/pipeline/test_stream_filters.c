@@ -18,8 +18,8 @@
 #include "tests/support/scratch.h"
 #include "pipeline/stream_filters.h"
 
-enum { FILTERS = 5, RATE_HZ = 1000 };
-enum { LONG, SHORT, EVEN, UNIT, PER_CHANNEL };
+enum { FILTERS = 6, RATE_HZ = 1000 };
+enum { LONG, SHORT, EVEN, UNIT, PER_CHANNEL, LOPSIDED };
 
 static struct config_filter filters[FILTERS];
 
@@ -56,7 +56,7 @@ static int set_up(void **state)
     } rows[FILTERS] = {
         [LONG] = {"long", FILTER_LOWPASS, 101},          [SHORT] = {"short", FILTER_LOWPASS, 41},
         [EVEN] = {"even", FILTER_LOWPASS, 60},           [UNIT] = {"unit", FILTER_IDENTITY, 0},
-        [PER_CHANNEL] = {"per-channel", FILTER_FILE, 0},
+        [PER_CHANNEL] = {"per-channel", FILTER_FILE, 0}, [LOPSIDED] = {"lopsided", FILTER_FILE, 0},
     };
     for (int f = 0; f < FILTERS; f++) {
         filters[f] =
@@ -68,6 +68,7 @@ static int set_up(void **state)
         if (rows[f].taps > 0)
             filters[f].spec.design.transition_hz = 0;
     }
+    filters[LOPSIDED].spec.path = scratch_write("lopsided.txt", "1\n0.5\n0.25\n");
     return 0;
 }
 
@@ -76,6 +77,8 @@ static int tear_down(void **state)
     (void)state;
     return 0;
 }
+
+static const struct config_edge *known; /* filters that the log has named */
 
 static int make(const struct config_edge *edges, uint32_t count, struct stream_filters *out,
                 struct problem *problem)
@@ -86,7 +89,7 @@ static int make(const struct config_edge *edges, uint32_t count, struct stream_f
         .name = "s", .place = place, .edges = edges, .edge_count = count};
     stream.source.rate_hz = RATE_HZ;
     stream.source.channels = 3;
-    return stream_filters_make(&config, &stream, out, problem);
+    return stream_filters_make(&config, &stream, known, out, problem);
 }
 
 static void every_edge_gets_its_filter_at_one_delay(void **state)
@@ -178,11 +181,73 @@ static void what_cannot_share_a_delay_is_refused(void **state)
     filters[SHORT] = kept;
 }
 
+/* What the log says while the filters of two edges are made. */
+static const char *log_of(const struct config_edge edges[2], const struct config_edge *before)
+{
+    static char text[2048];
+    struct stream_filters got;
+    struct problem problem = {0};
+    FILE *lines = tmpfile();
+    assert_non_null(lines);
+    fflush(stderr);
+    const int kept = dup(STDERR_FILENO);
+    assert_true(kept >= 0 && dup2(fileno(lines), STDERR_FILENO) >= 0);
+    log_set_level(LOG_LEVEL_INFO);
+    known = before;
+    const int error = make(edges, 2, &got, &problem);
+    known = NULL;
+    log_set_level(LOG_LEVEL_ERROR);
+    assert_true(dup2(kept, STDERR_FILENO) >= 0);
+    close(kept);
+    assert_int_equal(error, 0);
+    stream_filters_free(&got);
+    rewind(lines);
+    text[fread(text, 1, sizeof text - 1, lines)] = '\0';
+    fclose(lines);
+    return text;
+}
+
+static void what_a_filter_lacks_is_logged_once(void **state)
+{
+    (void)state;
+    static const struct {
+        struct config_edge edges[2], before[2];
+        bool first, asymmetric, delayed;
+    } cases[] = {
+        {{{0, 0, LOPSIDED, 1}, {1, 1, SHORT, 1}}, {{0}}, true, true, true},
+        /* another gain */
+        {{{0, 0, LOPSIDED, 2}, {1, 1, SHORT, 1}},
+         {{0, 0, LOPSIDED, 1}, {1, 1, SHORT, 1}},
+         false,
+         false,
+         false},
+        /* one of the filters is new */
+        {{{0, 0, LOPSIDED, 1}, {1, 1, LONG, 1}},
+         {{0, 0, LOPSIDED, 1}, {1, 1, SHORT, 1}},
+         false,
+         false,
+         true},
+        {{{0, 0, LOPSIDED, 1}, {1, 1, SHORT, 1}},
+         {{0, 0, SHORT, 1}, {1, 1, SHORT, 1}},
+         false,
+         true,
+         true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *text = log_of(cases[i].edges, cases[i].first ? NULL : cases[i].before);
+        if ((strstr(text, "filter lopsided: the taps are not symmetric") != NULL) !=
+                cases[i].asymmetric ||
+            (strstr(text, "is delayed by") != NULL) != cases[i].delayed)
+            fail_msg("case %zu: %s", i, text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_edge_gets_its_filter_at_one_delay),
         cmocka_unit_test(what_cannot_share_a_delay_is_refused),
+        cmocka_unit_test(what_a_filter_lacks_is_logged_once),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
