@@ -241,6 +241,8 @@ static void tell_change(struct changes *changes, uint64_t frame)
                  s->pipeline->stream_config->name);
         return;
     }
+    s->pending_epoch = stream_next_epoch(s->pipeline->stream);
+    s->pending_frame = frame;
     change_tell(s->pipeline, &changes->request, name, frame, s->limits);
     for (uint32_t i = 0; i < changes->merged_count; i++)
         change_tell(s->pipeline, &changes->merged[i], name, frame, s->limits);

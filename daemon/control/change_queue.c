@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "control/change_keeper.h"
+#include "control/change_tell.h"
 #include "control/changes.h"
 #include "control/changes_internal.h"
 
@@ -87,6 +88,17 @@ static void take_back(struct changed_stream *s)
     (void)change_plans_retire(pipeline->engine, unused, NULL);
 }
 
+/* Events of the exchange that waits were published when it was prepared. */
+static void tell_cancelled(const struct changed_stream *s, const char *who, const char *why)
+{
+    for (uint32_t i = 0; i < s->pending_count; i++) {
+        const int filter = s->pending[i].filter;
+        const char *name = filter >= 0 ? s->pipeline->config->filters[filter].name : "";
+        change_tell_cancelled(s->pipeline, &s->pending[i].request, name, s->pending_epoch,
+                              s->pending_frame, who, why);
+    }
+}
+
 /* Cancels the exchange that waits: a filter replaces it, a gain has it prepared again afterwards.
  * False: the request waits too. */
 static bool overtake(struct changes *changes, struct changed_stream *s)
@@ -94,8 +106,12 @@ static bool overtake(struct changes *changes, struct changed_stream *s)
     if (!goes_first(s) || stream_change_cancel(s->pipeline->stream) != 0)
         return false;
     take_back(s);
-    if (s->waiting[0].request.kind != CHANGE_FILTER &&
-        s->waiting_count + s->pending_count <= WAITING_MAX) {
+    const bool again = s->waiting[0].request.kind != CHANGE_FILTER &&
+                       s->waiting_count + s->pending_count <= WAITING_MAX;
+    tell_cancelled(s, s->waiting[0].request.who,
+                   again ? "and is prepared once more behind a change for an earlier frame"
+                         : "but is replaced by a request for an earlier frame");
+    if (again) {
         memcpy(&s->waiting[s->waiting_count], s->pending, s->pending_count * sizeof *s->pending);
         s->waiting_count += s->pending_count;
         return true;

@@ -16,13 +16,13 @@ static const char *output_text(const struct change_request *request, char text[2
     return text;
 }
 
+static const enum event_kind kinds[] = {
+    [CHANGE_GAIN] = EVENT_GAIN, [CHANGE_MUTE] = EVENT_MUTE, [CHANGE_FILTER] = EVENT_FILTER_CHANGE};
+
 /* Faders send many gains: each is an event, and one a second a line of the log. */
 void change_tell(const struct pipeline *pipeline, const struct change_request *request,
                  const char *filter, uint64_t frame, struct log_limit limits[2])
 {
-    static const enum event_kind kinds[] = {[CHANGE_GAIN] = EVENT_GAIN,
-                                            [CHANGE_MUTE] = EVENT_MUTE,
-                                            [CHANGE_FILTER] = EVENT_FILTER_CHANGE};
     const struct event_subject subject = {.kind = kinds[request->kind],
                                           .severity = LOG_LEVEL_NOTICE,
                                           .stream = pipeline->stream_config->name,
@@ -46,4 +46,27 @@ void change_tell(const struct pipeline *pipeline, const struct change_request *r
     event_keep(&subject, "%s", what);
     log_limited(&limits[request->kind == CHANGE_MUTE], NS_PER_SECOND, LOG_LEVEL_NOTICE,
                 "stream %s: %s (asked by %s)", subject.stream, what, request->who);
+}
+
+void change_tell_cancelled(const struct pipeline *pipeline, const struct change_request *request,
+                           const char *filter, uint64_t epoch, uint64_t frame, const char *who,
+                           const char *why)
+{
+    const struct event_subject subject = {.kind = kinds[request->kind],
+                                          .severity = LOG_LEVEL_NOTICE,
+                                          .stream = pipeline->stream_config->name,
+                                          .who = who,
+                                          .framed = true,
+                                          .epoch = epoch,
+                                          .frame = frame};
+    char output[24], what[120];
+    output_text(request, output);
+    if (request->kind == CHANGE_FILTER)
+        snprintf(what, sizeof what, "filter %s", filter);
+    else if (request->kind == CHANGE_GAIN)
+        snprintf(what, sizeof what, "%sgain %+.2f dB", output, 20 * log10((double)request->factor));
+    else
+        snprintf(what, sizeof what, "%s%s", output, request->muted ? "mute" : "end of a mute");
+    event_raise(&subject, "%s is cancelled: it does not begin with output frame %llu, %s", what,
+                (unsigned long long)frame, why);
 }

@@ -1,6 +1,6 @@
 /*
  * Telling of changes: an event and a line of the log for each change that takes effect, with who
- * asked for it.
+ * asked for it, and for each that was published and is cancelled before its frame.
  *
  * Loop thread.
  */
@@ -17,5 +17,11 @@
  * `limits`: of lines about gains, and about mutes, of this stream. */
 void change_tell(const struct pipeline *pipeline, const struct change_request *request,
                  const char *filter, uint64_t frame, struct log_limit limits[2]);
+
+/* Cancels what change_tell has published of this request for that frame of the epoch. `filter`: as
+ * published; `who`: who asked for what took its place; `why`: a sentence's end. */
+void change_tell_cancelled(const struct pipeline *pipeline, const struct change_request *request,
+                           const char *filter, uint64_t epoch, uint64_t frame, const char *who,
+                           const char *why);
 
 #endif

@@ -59,6 +59,7 @@ struct changed_stream {
     struct waiting pending[WAITING_MAX]; /* its requests, and what to go back to when it is
                                             cancelled */
     uint32_t pending_count;
+    uint64_t pending_epoch, pending_frame; /* that were published */
     struct change_setting before;
     struct config_edge *edges_before;
     double delay_before_frames;

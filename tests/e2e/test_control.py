@@ -155,6 +155,32 @@ class Control(Case):
         self.assertTrue(daemon.said("stream s: filter two from output frame"))
         self.assertTrue(daemon.said(f"(asked by {me})"))
 
+    def test_a_cancelling_event_follows_a_change_that_did_not_take_place(self):
+        self.daemon()
+        me = f"{getpass.getuser()} (uid {os.getuid()})"
+        observe, control = self.link("observe"), self.link("control")
+        self.assertTrue(observe.ask("events")["ok"])
+        self.rig()
+        far, later = 1 << 40, 1 << 41
+        self.assertTrue(control.ask("filter", stream="s", filter="two", how="hard", frame=later)["ok"])
+        self.assertTrue(control.ask("filter", stream="s", filter="two", how="hard", frame=far)["ok"])
+        at = control.ask("filter", stream="s", filter="two", how="hard")["frame"]
+        wanted = [(later, "filter two from output frame 2199023255552 on"),
+                  (later, "filter two is cancelled: it does not begin with output frame 2199023255552"),
+                  (far, "filter two from output frame 1099511627776 on"),
+                  (far, "filter two is cancelled: it does not begin with output frame 1099511627776"),
+                  (at, f"filter two from output frame {at} on")]
+        for frame, text in wanted:
+            event = observe.event("filter-change")
+            self.assertEqual((event["frame"], event["who"]), (frame, me))
+            self.assertTrue(event["text"].startswith(text), event["text"])
+        # A gain goes first: what waits is cancelled, and published once more.
+        self.assertTrue(control.ask("filter", stream="s", filter="one", how="hard", frame=far)["ok"])
+        self.assertTrue(control.ask("gain", stream="s", gain_db=-6)["ok"])
+        texts = [observe.event("filter-change")["text"] for _ in range(3)]
+        self.assertEqual([text.split(":")[0] for text in texts],
+                         [f"filter one from output frame {far} on", "filter one is cancelled", f"filter one from output frame {far} on"])
+
     def test_a_transaction_takes_one_frame(self):
         self.daemon(f"[stream t]\nsource = generator\nrate = 24 kHz\nchannels = 1\nblock = {BLOCK // 4}\nfilter = one\npace = realtime\n"
                     + c.rtp_sink("more", "t", c.free_port()))
