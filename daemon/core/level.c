@@ -158,7 +158,7 @@ static bool read_reference(const char *text, struct quantity *reference)
 /* What stands behind dB. */
 static bool read_decibels(const char *text, struct level *level)
 {
-    char what[PART_BYTES];
+    char what[PART_BYTES] = "";
     if (!trim(text, what))
         return false;
     const char *re = strncasecmp(what, "re", 2) == 0 ? what + 2 : what;

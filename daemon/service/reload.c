@@ -91,7 +91,7 @@ static json_t *list_problems(const struct config_errors *errors)
 {
     enum { PROBLEMS_MAX = 256 };
     json_t *list = json_array();
-    for (unsigned i = 0; i < errors->count && i < PROBLEMS_MAX; i++) {
+    for (unsigned i = 0; errors != NULL && i < errors->count && i < PROBLEMS_MAX; i++) {
         const struct config_message *message = &errors->messages[i];
         json_array_append_new(
             list,

@@ -40,6 +40,7 @@ void owed_forget(struct owed *owed, const char *recording)
             remove_at(owed, i);
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): it takes the text over, and frees it later */
 void owed_add(struct owed *owed, const char *recording, char *text, bool sync,
               const struct container_spec *spec, int fd)
 {

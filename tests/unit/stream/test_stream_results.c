@@ -112,8 +112,8 @@ static void test_a_lower_limit_flags_what_came_before(void **state)
     static const uint64_t places[] = {999, 990, 950, 940, 1003};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         open_limited(TAPS);
-        world->other.limit = LIMIT / 2 + 1000;
-        world->other.info.input_limit = LIMIT / 2 + 1000;
+        world->other.limit = LIMIT / 2.0 + 1000;
+        world->other.info.input_limit = LIMIT / 2.0 + 1000;
         for (int n = 0; n < 2000; n++)
             for (int c = 0; c < CHANNELS; c++)
                 world->sent[0][n][c] = (int16_t)(world->sent[0][n][c] / 2);
