@@ -300,7 +300,7 @@ deps:
 	elif command -v sudo >/dev/null; then as_root=sudo; \
 	else echo "deps: run as root: apt-get install$$missing" >&2; exit 1; fi; \
 	echo "deps: installing$$missing"; mkdir -p build; \
-	install="$$as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y -q --no-install-recommends$$missing"; \
+	install="$$as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 -o Dpkg::Options::=--force-confold install -y -q --no-install-recommends$$missing"; \
 	set -- /var/lib/apt/lists/*_Packages*; \
 	{ [ -e "$$1" ] && $$install; } >build/deps.log 2>&1 \
 	|| { $$as_root apt-get update -q && $$install; } >>build/deps.log 2>&1 \
