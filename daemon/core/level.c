@@ -155,7 +155,7 @@ static bool read_reference(const char *text, struct quantity *reference)
            reference->digits != 0;
 }
 
-/* What stands behind dB. */
+/* Reads the reference after "dB": "(AE)", "FS", "re 1 uV" or none. */
 static bool read_decibels(const char *text, struct level *level)
 {
     char what[PART_BYTES] = "";

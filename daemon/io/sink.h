@@ -233,8 +233,8 @@ struct sink_ops {
     /* Loop thread, before close. Not all of the stream's input came (io/source.h); frames as this
      * sink numbers them. NULL: it keeps no note of that. */
     void (*cut)(struct sink *sink, const struct source_cut *cut);
-    /* What was put is on its way until `pending` is 0: a run that ends by itself waits for it as
-     * long as the reader takes some of it (pipeline/run_end.h). */
+    /* Frames are on their way until `pending` is 0. A run that ends by itself waits for that as
+     * long as the reader makes progress (pipeline/run_end.h). */
     bool drains;
     /* What it tells besides the ledger, see io/driver.h; NULL: nothing. read_status fills a
      * structure of status->bytes. */

@@ -87,7 +87,7 @@ struct pipeline_sink {
     struct sink_options options;   /* lives as long as the sink */
     struct sink *sink;             /* NULL once closed */
     struct sink_ledger ledger;     /* the last one, when closed */
-    struct sink_ledger before;     /* of the sink in whose place it goes on, resumed; else zeroed */
+    struct sink_ledger before;     /* of the sink that it continues; zeroed if none */
     struct pipeline_sink *elder;   /* that sink, while it is open and still delivers; NULL: `before`
                                       is final */
     struct pipeline_sink *heir;    /* the sink that succeeds this one; NULL: none */

@@ -271,7 +271,7 @@ int succession_peek(const uint8_t *bytes, size_t count, struct heritage *left, s
     return error;
 }
 
-/* `told`: the predecessor is of this process, and logs by itself what it does not deliver. */
+/* `told`: the predecessor runs in this process and logs its own undelivered frames. */
 static void give_sinks(struct pipeline *pipeline, const struct record *record, bool told)
 {
     for (uint32_t i = 0; i < pipeline->sink_count; i++) {

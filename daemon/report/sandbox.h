@@ -1,7 +1,7 @@
 /*
- * What the sandbox of the service's unit hides from a configuration: `--check --as-service`. Root's
- * own --check reads and writes everything; the service sees no /home, a /tmp of its own, writes
- * into few folders, and is another user.
+ * Sandbox check (`--check --as-service`): names the files and folders of a configuration that the
+ * service's unit hides. Root's plain --check reads and writes everything; the service runs as
+ * another user, sees no /home and a private /tmp, and writes into few folders.
  *
  * sandbox_check is pure but for its host. Main thread.
  */

@@ -86,8 +86,8 @@ static void give_numbers(struct swap_pair *pair)
     pair->numbered = true;
 }
 
-/* Whether everything has been delivered or dropped. The files of the old pipeline are its own: what
- * a writer has not written yet keeps nobody waiting. */
+/* True once every frame is delivered or dropped. Frames that the old pipeline's writers still hold
+ * do not count: the new pipeline writes other files. */
 static bool has_delivered(const struct pipeline *pipeline)
 {
     if (!pipeline_drained(pipeline))
@@ -136,7 +136,7 @@ static void release(const struct swap_pair *pair)
     hold(pair->made, false);
 }
 
-/* A stop has ended the epoch of this stream, or of the one that it reads: none goes on. */
+/* Ends a pair whose epoch, or whose upstream's epoch, a stop has ended. */
 static void end_stopped(struct swap_pair *pair)
 {
     const struct pipeline *root = pair->old;

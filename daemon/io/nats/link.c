@@ -136,7 +136,8 @@ static void destroy_spent(struct nats_link *link)
         natsMsg_Destroy(message);
 }
 
-/* What waits was asked for before this connection: it is never sent on it. */
+/* Fails the waiting requests: they belong to an earlier connection and are never sent on this one.
+ */
 static void return_unsent(struct nats_link *link)
 {
     uint64_t bytes;

@@ -303,7 +303,7 @@ static int64_t apart_ns(const struct record *a, const struct record *b)
                  clock_round_ns((double)a->frames * 1e9 / a->rate_hz));
 }
 
-/* Whether the record `b` goes on where `a` ends, with one description of the frames of both. */
+/* True if record `b` begins where `a` ends and both describe their frames alike. */
 static bool goes_on(const struct record *a, const struct record *b)
 {
     const uint32_t flags = ~(uint32_t)(RECORD_EPOCH_START | RECORD_EPOCH_END);
