@@ -24,7 +24,7 @@ number obey offer omit open order pace parse part pass pause pin place plan play
 process promise propagate protect prove publish pull push put query queue quote raise read rebuild recalculate receive recognise
 recompute reconnect record recover reduce refer refresh refuse register reject relax release reload remember remove rename render reopen
 reorder repair repeat replace replay report require reset resolve respect restart restore restrict restructure resume retry return reuse
-revert revoke rewrite rotate round route run sample satisfy save say scale scan schedule search see seed select send separate serialise
+revert revoke reword rewrite rotate round route run sample satisfy save say scale scan schedule search see seed select send separate serialise
 serve set settle share sharpen shed shift shorten show shrink shut shut-down sign silence simplify skip sort speed split spread stamp start state
 stay stop store stream strip submit subscribe subtract sum supply support suppress survive suspend swap switch sync take taper teach tell test
 throttle tidy tighten time tolerate trace track transfer transform translate treat trigger trim truncate trust try tune turn undo unify

@@ -1,6 +1,6 @@
 /*
- * Which devices a machine has: this program stands in for the OpenCL loader. Where no OpenCL device
- * is a CPU, the list ends with this CPU without OpenCL, which "cpu" then means.
+ * The list of devices, with this program in place of the OpenCL loader. Where no OpenCL device is a
+ * CPU, the list ends with the host convolver, and "cpu" names it.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -433,7 +433,7 @@ static void check_new_epoch(void)
     send_frames(MADE, AFTER);
     uv_run(&loop, UV_RUN_NOWAIT);
     assert_false(swap_is_through(&swap));
-    assert_int_equal(numbers_now().epochs, 1); /* of the old one, which hands out results */
+    assert_int_equal(numbers_now().epochs, 1); /* of the old stream, which still delivers results */
     while (!swap_is_through(&swap)) {
         struct stream_stats stats;
         stream_stats(made[MADE][A]->stream, &stats);

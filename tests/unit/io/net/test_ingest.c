@@ -563,7 +563,7 @@ static void test_empty_datagram_ends_a_run(void **state)
         if (ends) {
             assert_int_equal(host.puts[before].frames, 0);
             assert_int_equal(host.puts[before].place, host.puts[before - 1].place + FRAMES);
-            /* Another run begins anew, at once, whoever sends it. */
+            /* The next run starts at once, from any sender. */
             for (uint8_t i = 0; i < 2; i++) {
                 datagram[0] = header > 0 ? i : 0;
                 feed(ingest, datagram, header + FRAMES * FRAME_BYTES, 1 + (p == 0), ms++);
