@@ -136,8 +136,7 @@ static void destroy_spent(struct nats_link *link)
         natsMsg_Destroy(message);
 }
 
-/* Fails the waiting requests: they belong to an earlier connection and are never sent on this one.
- */
+/* Takes back what still waits to be sent: it belongs to an earlier connection. */
 static void return_unsent(struct nats_link *link)
 {
     uint64_t bytes;
